@@ -1,0 +1,22 @@
+"""Retrieval over Sphinx documentation with a hard scope boundary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__version__ = "0.1.0"
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension with Sphinx."""
+    from doxtr_rag.sphinx_ext.events import register  # noqa: PLC0415 - Sphinx is an entry, not a need
+
+    register(app)
+    return {
+        "version": __version__,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -1,0 +1,1 @@
+"""The composition root: configuration in, ready engine and retriever out."""

@@ -1,0 +1,1 @@
+"""Models: weights, tokenizer, session, vectors."""

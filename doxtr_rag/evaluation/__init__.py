@@ -1,0 +1,1 @@
+"""Measuring retrieval against questions with known answers."""

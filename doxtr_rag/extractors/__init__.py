@@ -1,0 +1,1 @@
+"""Reading files, one module per format, behind one registry."""

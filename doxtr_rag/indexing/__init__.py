@@ -1,0 +1,1 @@
+"""Use cases that write; they reach the world through ports."""

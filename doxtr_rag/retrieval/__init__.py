@@ -1,0 +1,1 @@
+"""Use cases that read; they reach the world through ports."""

@@ -1,0 +1,1 @@
+"""The loopback process that owns a knowledge base."""

@@ -1,0 +1,1 @@
+"""Where documents outside the Sphinx tree come from."""
