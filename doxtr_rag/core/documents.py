@@ -114,7 +114,8 @@ class Harvest:
 
     A stored document of the same project and origin that is in neither `documents` nor `kept` is
     gone, when `is_complete`. `kept` exist but could not be refreshed: their chunks stay, unless
-    their context says that they are private.
+    their context says that they are private. `failures` maps those that should have been
+    refreshed to the reason why they were not.
     """
 
     project: str
@@ -122,6 +123,7 @@ class Harvest:
     documents: tuple[DocumentInput, ...]
     kept: Mapping[str, DocumentContext] = field(default_factory=dict)
     is_complete: bool = True
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,10 @@ class ChunkStore(Protocol):
         """Return chunk id -> hashes, of some documents or of all of this project and origin."""
         ...
 
+    def missing(self, fingerprint: str, text_hashes: Collection[str]) -> set[str]:
+        """Return the text hashes without a vector here."""
+        ...
+
     def vectors(self, fingerprint: str, text_hashes: Collection[str]) -> dict[str, Vector]:
         """Return the vectors at hand, by text hash."""
         ...
@@ -108,6 +112,14 @@ class ChunkStore(Protocol):
 
     def withdraw(self, project: str, chunk_ids: Collection[str]) -> None:
         """Delete chunks that turned private and erase their text from disk."""
+        ...
+
+    def check_identity(self, project: str, fingerprint: str) -> None:
+        """Refuse to mix models before anything is embedded.
+
+        Raises:
+            ParityError: another project's chunks were embedded by another model.
+        """
         ...
 
     def seal(self, fingerprint: str, dimension: int) -> None:

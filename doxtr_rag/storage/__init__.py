@@ -1,1 +1,53 @@
-"""Everything that outlives the process."""
+"""Everything that outlives the process: the durable corpus and the index derived from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.storage.build_cache import BuildCache
+from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord
+from doxtr_rag.storage.lock import StoreLock, holder
+from doxtr_rag.storage.reader import StoreReader
+from doxtr_rag.storage.stats import StoreStats, stats
+from doxtr_rag.storage.store import EmbeddedStore, rebuild, refresh_indexes
+from doxtr_rag.storage.writability import is_writable
+
+__all__ = [
+    "BuildCache",
+    "EmbeddedStore",
+    "FailureRecord",
+    "RunLedger",
+    "RunRecord",
+    "StoreLock",
+    "StoreReader",
+    "StoreStats",
+    "holder",
+    "is_writable",
+    "open_reader",
+    "open_store",
+    "rebuild",
+    "refresh_indexes",
+    "stats",
+]
+
+
+def open_store(folder: Path, scope: Scope, name: str) -> EmbeddedStore:
+    """Open a store for writing, made when missing; hold its `StoreLock` first.
+
+    Raises:
+        StoreError: damaged, of a newer schema, or in a place that cannot be written.
+        ConfigError: the folder holds the other scope.
+    """
+    return EmbeddedStore(folder, scope, name)
+
+
+def open_reader(folder: Path, scope: Scope, name: str) -> StoreReader:
+    """Open a store for searching; nothing is created.
+
+    Raises:
+        IndexNotBuiltError: nothing was ever stored there.
+        StoreError: the corpus cannot be read.
+        ConfigError: the folder holds the other scope.
+    """
+    return StoreReader(folder, scope, name)

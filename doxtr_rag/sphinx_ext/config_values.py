@@ -1,0 +1,71 @@
+"""Registers every key with Sphinx and turns checked values into a project."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from doxtr_rag import bootstrap
+from doxtr_rag.config.schema import PREFIX, SphinxRAGConfig
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+NO_REBUILD = ""
+"""The knowledge base follows a changed value by itself; `html` would change `.buildinfo`."""
+
+
+LISTS = frozenset({"rag_source_roots"})
+NUMBERS = frozenset({"rag_max_chunk_tokens"})
+
+
+def register(app: Sphinx) -> None:
+    """Declare every key; types are checked by us, all together."""
+    for key, default in _defaults().items():
+        app.add_config_value(key, default, NO_REBUILD, types=Any)
+
+
+def project(app: Sphinx, config: Config) -> bootstrap.Project:
+    """Return the project that conf.py, the environment and Sphinx describe.
+
+    Raises:
+        ConfigError: naming every offending key and variable at once.
+    """
+    values = {
+        key: _from_command_line(key, config[key])
+        for key, default in _defaults().items()
+        if config[key] != default
+    }
+    return bootstrap.project(
+        values,
+        conf_dir=Path(app.confdir),
+        source_dir=Path(app.srcdir),
+        sphinx_project=str(config.project),
+        language=_declared_language(config),
+        html_baseurl=str(config.html_baseurl or ""),
+    )
+
+
+def _defaults() -> dict[str, Any]:
+    """Return the default of every key; as a list, where `-D key=a,b` is to be split by Sphinx."""
+    return {
+        PREFIX + f.name: list(f.default) if isinstance(f.default, tuple) else f.default
+        for f in dc.fields(SphinxRAGConfig)
+    }
+
+
+def _from_command_line(key: str, value: object) -> object:
+    """Return what `-D` meant for a key without a default, which Sphinx hands on as text."""
+    if not isinstance(value, str):
+        return value
+    if key in LISTS:
+        return value.split(",")
+    return int(value) if key in NUMBERS and value.strip().isdecimal() else value
+
+
+def _declared_language(config: Config) -> str | None:
+    """Return the language that conf.py or the command line sets; Sphinx's own default is none."""
+    is_declared = "language" in config._raw_config or "language" in config._overrides
+    return str(config.language) if is_declared and config.language else None

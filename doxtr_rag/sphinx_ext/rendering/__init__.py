@@ -1,0 +1,1 @@
+"""Renders the nodes of a resolved doctree as Markdown blocks."""

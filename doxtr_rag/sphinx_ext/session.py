@@ -1,0 +1,154 @@
+"""One build of one Sphinx application: collect pages as they are resolved, converge at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sphinx.util import logging
+
+from doxtr_rag.core.documents import DocumentContext, DocumentInput, Harvest, Section
+from doxtr_rag.core.errors import CorruptDocumentError
+from doxtr_rag.sphinx_ext.builder import RagBuilder
+from doxtr_rag.sphinx_ext.harvester import InternalLinks, caption_labels, harvest
+from doxtr_rag.sphinx_ext.references import changed_words, inventory
+from doxtr_rag.sphinx_ext.spool import Manifest, Spool, SpoolEntry
+from doxtr_rag.sphinx_ext.warnings import RagWarning, warn
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+    from sphinx.environment import BuildEnvironment
+
+    from doxtr_rag.sphinx_ext.surroundings import Surroundings
+
+ORIGIN = "sphinx"
+
+logger = logging.getLogger("doxtr_rag")
+
+
+def builder_kind(builder: Builder) -> str:
+    """Return the name `rag_builders` knows a builder by."""
+    return "rag" if isinstance(builder, RagBuilder) else str(builder.name)
+
+
+class HarvestSession:
+    """Pages of one build: what was resolved in it, what failed, what the spool still holds."""
+
+    def __init__(self, spool: Spool, words: dict[str, tuple[str, ...]]) -> None:
+        self._spool = spool
+        self._words = words
+        self._manifest = spool.begin()
+        self._fresh: dict[str, SpoolEntry] = {}
+        self.failures: dict[str, str] = {}
+
+    def missing(self, env: BuildEnvironment) -> list[str]:
+        """Return the documents whose harvest is missing or not of their last reading."""
+        return sorted(name for name in env.all_docs if not self._is_current(env, name))
+
+    def collect(self, app: Sphinx, doctree: nodes.document, docname: str) -> None:
+        """Harvest one resolved document into the spool; a failure is kept to the document."""
+        links = InternalLinks(
+            {name: app.builder.get_target_uri(name) for name in app.env.all_docs}, docname
+        )
+        try:
+            sections = harvest(
+                doctree,
+                docname,
+                resolve_link=links,
+                labels=_caption_labels(app, docname),
+                show_todos=bool(getattr(app.config, "todo_include_todos", False)),
+            )
+        except CorruptDocumentError as error:
+            self.failures[docname] = error.reason
+            self._fresh.pop(docname, None)
+            warn(RagWarning.HARVEST, "not indexed: %s", error.reason, location=docname)
+            return
+        self.failures.pop(docname, None)
+        stamp = int(app.env.all_docs[docname])
+        body_hash = self._spool.write(docname, sections)
+        self._fresh[docname] = SpoolEntry(stamp, body_hash, self._words.get(docname, ()))
+
+    def refresh_stale(self, app: Sphinx) -> int:
+        """Resolve again the pages that show text of other pages which has changed since.
+
+        Only the harvest is renewed; what Sphinx wrote stays as it is. Returns their number.
+        """
+        now = inventory(app.env)
+        changed = changed_words(self._manifest.inventory, now)
+        stale = [
+            name
+            for name in sorted(app.env.all_docs)
+            if name not in self._fresh
+            and self._is_current(app.env, name)
+            and not changed.isdisjoint(self._manifest.entries[name].words)
+        ]
+        for name in stale:
+            app.env.get_and_resolve_doctree(name, app.builder, tags=app.tags)
+        self._manifest = Manifest(self._manifest.entries, now)
+        return len(stale)
+
+    def close(self, env: BuildEnvironment) -> None:
+        """Write the manifest: what this build resolved, and what is still right from before."""
+        entries = {
+            name: entry
+            for name, entry in {**self._manifest.entries, **self._fresh}.items()
+            if name in env.found_docs and name not in self.failures
+        }
+        self._spool.finish(Manifest(entries, self._manifest.inventory))
+
+    def forget(self, env: BuildEnvironment, failures: Mapping[str, str]) -> None:
+        """Make the next build resolve again what could not be stored."""
+        self.failures.update(failures)
+        self.close(env)
+
+    def harvest(self, env: BuildEnvironment, project: str, surroundings: Surroundings) -> Harvest:
+        """Return the whole project as the last step of a build sees it."""
+        documents: list[DocumentInput] = []
+        kept: dict[str, DocumentContext] = {}
+        for name in sorted(env.found_docs):
+            context = surroundings.of(name)
+            if self._is_current(env, name):
+                entry = self._entry(name)
+                documents.append(self._input(name, entry.body_hash, context))
+            else:
+                kept[name] = context
+        is_complete = set(env.all_docs) >= set(env.found_docs)
+        failures = {name: reason for name, reason in self.failures.items() if name in kept}
+        return Harvest(project, ORIGIN, tuple(documents), kept, is_complete, failures)
+
+    def _input(self, name: str, body_hash: str, context: DocumentContext) -> DocumentInput:
+        def load() -> tuple[Section, ...]:
+            return self._spool.read(name, body_hash)
+
+        return DocumentInput(name, body_hash, context, load)
+
+    def _entry(self, docname: str) -> SpoolEntry:
+        return self._fresh.get(docname) or self._manifest.entries[docname]
+
+    def _is_current(self, env: BuildEnvironment, docname: str) -> bool:
+        if docname in self.failures:
+            return False
+        entry = self._fresh.get(docname) or self._manifest.entries.get(docname)
+        stamp = env.all_docs.get(docname)
+        is_of_last_reading = entry is not None and stamp is not None and entry.stamp == int(stamp)
+        return is_of_last_reading and self._spool.has(docname)
+
+
+def _caption_labels(app: Sphinx, docname: str) -> dict[str, str]:
+    if not app.config.numfig:
+        return {}
+    return caption_labels(app.env.toc_fignumbers.get(docname, {}), app.config.numfig_format)
+
+
+def spool_folder(app: Sphinx) -> Path:
+    """Return the spool of this builder and language, beside the doctrees."""
+    language = str(app.config.language or "en")
+    return Path(app.doctreedir) / "doxtr_rag" / f"{builder_kind(app.builder)}-{language}"
+
+
+def is_page(app: Sphinx, doctree: nodes.document, docname: str) -> bool:
+    """Say whether a resolved tree is a document itself: todolist resolves scraps under its name."""
+    return str(doctree.get("source") or "") == str(app.env.doc2path(docname))

@@ -1,0 +1,155 @@
+"""What the whole project says about each page: breadcrumb, address, scope signals."""
+
+from __future__ import annotations
+
+import sysconfig
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urljoin
+
+from sphinx.util.nodes import clean_astext
+
+from doxtr_rag.core.documents import DocumentContext, Metadata
+from doxtr_rag.core.paths import PathRules
+from doxtr_rag.core.scope import Scope, ScopeSignal
+
+if TYPE_CHECKING:
+    from sphinx.config import Config
+    from sphinx.environment import BuildEnvironment
+
+SCOPE_FIELD = "access_scope"
+DOCUMENT_SIGNAL = "document"
+FLAGS = ("orphan", "nosearch", "no-search")
+
+
+def package_folders() -> tuple[Path, ...]:
+    """Return where Python packages live: autodoc notes their files as dependencies."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple(sorted({Path(sysconfig.get_paths()[name]).resolve() for name in names}))
+
+
+class Surroundings:
+    """Computes the context of each page from an environment whose documents are all read."""
+
+    def __init__(
+        self, env: BuildEnvironment, *, root: Path, rules: PathRules, pages: PageAddresses
+    ) -> None:
+        self._env = env
+        self._root = root.resolve()
+        self._rules = rules
+        self._pages = pages
+        self._breadcrumbs = breadcrumbs(env)
+
+    def of(self, docname: str) -> DocumentContext:
+        """Return the context of one page."""
+        return DocumentContext(
+            breadcrumb=self._breadcrumbs.get(docname, ()),
+            url=self._pages.url(docname),
+            source_file=self._source_file(docname),
+            signals=self._signals(docname),
+            metadata=self._metadata(docname),
+        )
+
+    def _source_file(self, docname: str) -> str:
+        path = Path(self._env.doc2path(docname))
+        if path.is_relative_to(self._root):
+            return path.relative_to(self._root).as_posix()
+        return path.relative_to(self._env.srcdir).as_posix()
+
+    def _signals(self, docname: str) -> tuple[ScopeSignal, ...]:
+        path = Path(self._env.doc2path(docname))
+        signals = [*self._rules.signals(path)]
+        for dependency in sorted(map(str, self._env.dependencies.get(docname, ()))):
+            signals += self._rules.dependency_signals(Path(self._env.srcdir, dependency))
+        signals += metadata_signals(self._env.metadata.get(docname, {}))
+        return tuple(dict.fromkeys(signals))
+
+    def _metadata(self, docname: str) -> Metadata:
+        found = self._env.metadata.get(docname, {})
+        return {flag: True for flag in FLAGS if flag in found}
+
+
+class PageAddresses:
+    """URLs of pages by `rag_url_style`, whichever builder ran."""
+
+    def __init__(self, config: Config, style: str) -> None:
+        self._style = style
+        self._base = str(config.html_baseurl or "")
+        suffix = config.html_link_suffix or config.html_file_suffix
+        self._suffix = ".html" if suffix is None else str(suffix)
+
+    def url(self, docname: str) -> str:
+        """Return the page's address: absolute with `html_baseurl`, else relative to the output."""
+        page = self._directory(docname) if self._style == "dirhtml" else self._file(docname)
+        base = self._base if self._base.endswith("/") or not self._base else f"{self._base}/"
+        return urljoin(base, page) if base else page
+
+    def _file(self, docname: str) -> str:
+        return quote(docname) + self._suffix
+
+    @staticmethod
+    def _directory(docname: str) -> str:
+        if docname == "index":
+            return ""
+        return quote(docname.removesuffix("/index")) + "/"
+
+
+def metadata_signals(metadata: Mapping[str, object]) -> tuple[ScopeSignal, ...]:
+    """Return what a page says of itself in its `access_scope` field; doubt is no affirmation."""
+    signals = []
+    for name, value in metadata.items():
+        if name.casefold().replace("-", "_") == SCOPE_FIELD:
+            word = str(value).strip()
+            scope = next((scope for scope in Scope if scope.value == word.upper()), None)
+            known = "" if scope else f", which is neither {' nor '.join(s.value for s in Scope)}"
+            reason = f"{SCOPE_FIELD} says {word!r}{known}"
+            signals.append(ScopeSignal(DOCUMENT_SIGNAL, scope, reason))
+    return tuple(signals)
+
+
+def breadcrumbs(env: BuildEnvironment) -> dict[str, tuple[str, ...]]:
+    """Return the titles of the pages above each page, outermost first, without the root's.
+
+    A page in several toctrees hangs below the first one met when walking from the root document;
+    pages that only an orphan leads to hang below that.
+    """
+    root = str(env.config.root_doc)
+    parents: dict[str, str] = {}
+    for start in (root, *sorted(env.toctree_includes)):
+        _walk(env.toctree_includes, start, parents, root)
+    return {name: _titles_above(env, name, parents, root) for name in env.all_docs}
+
+
+def _walk(
+    includes: Mapping[str, Iterable[str]], start: str, parents: dict[str, str], root: str
+) -> None:
+    pending = deque([start])
+    while pending:
+        parent = pending.popleft()
+        children = [
+            child for child in includes.get(parent, ()) if child not in parents and child != root
+        ]
+        for child in children:
+            if not _is_above(child, parent, parents):
+                parents.setdefault(child, parent)
+                pending.append(child)
+
+
+def _is_above(name: str, below: str, parents: Mapping[str, str]) -> bool:
+    while below != name and below in parents:
+        below = parents[below]
+    return below == name
+
+
+def _titles_above(
+    env: BuildEnvironment, docname: str, parents: Mapping[str, str], root: str
+) -> tuple[str, ...]:
+    titles: list[str] = []
+    above = parents.get(docname)
+    while above is not None and above != root:
+        if above in env.titles:
+            titles.append(clean_astext(env.titles[above]).strip())
+        above = parents.get(above)
+    return tuple(title for title in reversed(titles) if title)

@@ -1,0 +1,168 @@
+"""Reading a corpus: what it is, what it holds, and chunks by id."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from doxtr_rag.core.documents import StoredChunk, StoredHash, Vector
+from doxtr_rag.storage import generation
+from doxtr_rag.storage.codec import STORED_COLUMNS, stored_chunk
+from doxtr_rag.storage.database import Database
+
+VECTOR_PAGE = 2000
+
+SEARCHED = (
+    "FROM vectors v WHERE fingerprint = ? AND EXISTS "
+    "(SELECT 1 FROM chunks c WHERE c.text_hash = v.text_hash)"
+)
+"""The vectors of one fingerprint that a chunk refers to: what an index of it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusState:
+    """The identity of a corpus, and what its index was built from."""
+
+    store_id: str
+    scope: str
+    fingerprint: str
+    dimension: int
+    collection: str
+    revision: int
+    erase_pending: bool
+    chunks: int
+    generation: str
+    index_fingerprint: str
+    index_revision: int
+    is_dirty: bool
+    must_rebuild: bool
+    removed: int
+
+    def index_is_current(self, folder: Path) -> bool:
+        """Say whether the generation on disk serves exactly this corpus."""
+        if self.erase_pending or self.must_rebuild or self.is_dirty:
+            return False
+        if not self.chunks and not self.generation:
+            return not generation.current(folder)
+        return (
+            self.index_revision == self.revision
+            and self.index_fingerprint == self.fingerprint != ""
+            and self.generation == generation.current(folder)
+            and generation.exists(folder, self.generation)
+        )
+
+
+def read_state(database: Database) -> CorpusState:
+    """Return the state of the last commit."""
+    with database.reading() as connection:
+        row = connection.execute(
+            "SELECT store_id, scope, m.fingerprint, dimension, collection, m.revision, "
+            "erase_pending, (SELECT count(*) FROM chunks), generation, s.fingerprint, "
+            "s.revision, dirty, must_rebuild, removed FROM meta m, index_state s"
+        ).fetchone()
+    values = list(row)
+    for flag in (6, 11, 12):
+        values[flag] = bool(values[flag])
+    return CorpusState(*values)
+
+
+def read_hashes(
+    database: Database, project: str, origin: str, documents: Collection[str] | None
+) -> dict[str, StoredHash]:
+    """Return chunk id -> hashes of a project and origin, of some documents or of all."""
+    select = (
+        "SELECT id, document, content_hash, text_hash FROM chunks WHERE project = ? AND origin = ?"
+    )
+    with database.reading() as connection:
+        if documents is None:
+            rows = connection.execute(select, (project, origin)).fetchall()
+        else:
+            some = select + " AND document IN (SELECT value FROM json_each(?))"
+            rows = connection.execute(some, (project, origin, listed(documents))).fetchall()
+    return {row[0]: StoredHash(*row[1:]) for row in rows}
+
+
+def read_vectors(
+    database: Database, fingerprint: str, text_hashes: Collection[str]
+) -> dict[str, Vector]:
+    """Return the vectors at hand, by text hash."""
+    with database.reading() as connection:
+        return dict(
+            connection.execute(
+                "SELECT text_hash, vector FROM vectors WHERE fingerprint = ? "
+                "AND text_hash IN (SELECT value FROM json_each(?))",
+                (fingerprint, listed(text_hashes)),
+            ).fetchall()
+        )
+
+
+def texts_without_vectors(
+    connection: sqlite3.Connection, fingerprint: str, text_hashes: Collection[str]
+) -> set[str]:
+    """Return the text hashes that have no vector of this fingerprint."""
+    rows = connection.execute(
+        "SELECT value FROM json_each(?) WHERE value NOT IN "
+        "(SELECT text_hash FROM vectors WHERE fingerprint = ? AND text_hash = value)",
+        (listed(text_hashes), fingerprint),
+    )
+    return {text_hash for (text_hash,) in rows}
+
+
+def searched_vectors(database: Database, fingerprint: str) -> Iterator[list[tuple[str, Vector]]]:
+    """Yield the vectors of all chunks, each text once, in the order of their hashes."""
+    last = ""
+    while True:
+        with database.reading() as connection:
+            page = connection.execute(
+                f"SELECT text_hash, vector {SEARCHED} AND text_hash > ? ORDER BY text_hash LIMIT ?",
+                (fingerprint, last, VECTOR_PAGE),
+            ).fetchall()
+        if not page:
+            return
+        yield page
+        last = page[-1][0]
+
+
+def count_searched(database: Database, fingerprint: str) -> int:
+    """Return how many vectors `searched_vectors` yields."""
+    with database.reading() as connection:
+        row = connection.execute(f"SELECT count(*) {SEARCHED}", (fingerprint,)).fetchone()
+    return int(row[0])
+
+
+def read_chunks(database: Database, chunk_ids: Sequence[str]) -> dict[str, StoredChunk]:
+    """Return chunks by id, in the order asked for; unknown ids are left out."""
+    select = (
+        "SELECT " + STORED_COLUMNS + " FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+    )
+    with database.reading() as connection:
+        rows = connection.execute(select, (listed(chunk_ids),)).fetchall()
+    found = {row[0]: stored_chunk(row) for row in rows}
+    return {chunk_id: found[chunk_id] for chunk_id in chunk_ids if chunk_id in found}
+
+
+def chunks_of_texts(database: Database, text_hashes: Collection[str]) -> list[tuple[str, str]]:
+    """Return `(chunk id, text hash)` of every chunk with one of these texts."""
+    with database.reading() as connection:
+        return connection.execute(
+            "SELECT id, text_hash FROM chunks WHERE text_hash IN (SELECT value FROM json_each(?))",
+            (listed(text_hashes),),
+        ).fetchall()
+
+
+def projects_without_vectors(connection: sqlite3.Connection, fingerprint: str) -> list[str]:
+    """Return the projects with a chunk that has no vector of this fingerprint."""
+    rows = connection.execute(
+        "SELECT DISTINCT project FROM chunks c WHERE NOT EXISTS (SELECT 1 FROM vectors v "
+        "WHERE v.text_hash = c.text_hash AND v.fingerprint = ?) ORDER BY project",
+        (fingerprint,),
+    )
+    return [project for (project,) in rows]
+
+
+def listed(values: Collection[str]) -> str:
+    """Return values as one JSON parameter: a statement takes few, and a list of any length."""
+    return json.dumps(list(values))

@@ -1,0 +1,45 @@
+"""The parent's side of the index: starts the child process and judges how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from doxtr_rag.core.errors import StoreUnavailableError
+
+CHILD_MODULE = "doxtr_rag.storage.index_process"
+
+
+def refresh_folders(folders: Sequence[Path]) -> None:
+    """Bring the indexes of stores up to their corpora, in one child process.
+
+    Raises:
+        StoreUnavailableError: the child failed or was killed; the corpora are as they were.
+    """
+    if not folders:
+        return
+    child = subprocess.run(
+        [sys.executable, "-m", CHILD_MODULE, *(str(folder.absolute()) for folder in folders)],
+        # The root, since Python would import modules from a project's own folder.
+        cwd=os.sep,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    if child.returncode:
+        raise StoreUnavailableError(
+            f"{', '.join(map(str, folders))}: the index was not written "
+            f"({_ending(child.returncode, child.stderr)}); the corpus is complete and is searched "
+            "without it: run the build again, or doxtr-rag doctor"
+        )
+
+
+def _ending(code: int, stderr: bytes) -> str:
+    said = stderr.decode("utf-8", "replace").strip().splitlines()
+    how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
+    return f"{how}: {said[-1]}" if said else how

@@ -1,0 +1,137 @@
+"""One owner process per store: an operating-system lock that names its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+
+from doxtr_rag.core.errors import StoreLockedError
+from doxtr_rag.storage.private_files import foreseen_os_errors, make_private_folder, open_private
+
+LOCK_FILE = "lock"
+POLL_S = 0.1
+_MAX_HOLDER_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who holds a lock, as it wrote itself down."""
+
+    pid: int
+    host: str
+    started: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.started}"
+
+
+class StoreLock:
+    """The right to write one store; given back when the process ends, however it ends."""
+
+    def __init__(self, folder: Path, file_name: str = LOCK_FILE) -> None:
+        self._path = folder / file_name
+        self._descriptor: int | None = None
+
+    def acquire(self, wait_s: float, on_wait: Callable[[str], None]) -> None:
+        """Take the lock, waiting for another process; `on_wait` is told once for whom.
+
+        Raises:
+            StoreLockedError: it was not given back in time, or this process holds it.
+            StoreReadOnlyError: the folder does not accept writes.
+        """
+        if self._descriptor is not None:
+            raise StoreLockedError(f"{self._path}: this process holds it already")
+        make_private_folder(self._path.parent)
+        descriptor = open_private(self._path)
+        try:
+            self._wait(descriptor, wait_s, on_wait)
+            self._sign(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens when it is not held."""
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+    def __enter__(self) -> StoreLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _wait(self, descriptor: int, wait_s: float, on_wait: Callable[[str], None]) -> None:
+        # One more look than asked for: a passer-by who only asks for the holder is no holder.
+        deadline = time.monotonic() + max(wait_s, 2 * POLL_S)
+        is_told = False
+        while not _is_taken(descriptor):
+            who = _read(descriptor)
+            if who is not None and (who.pid, who.host) == (os.getpid(), socket.gethostname()):
+                raise StoreLockedError(f"{self._path}: this process holds it already")
+            if time.monotonic() >= deadline:
+                raise StoreLockedError(
+                    f"{self._path.parent}: {who or 'another process'} is writing this store: "
+                    "wait for it, or stop it, then run again"
+                )
+            if who is not None and not is_told and wait_s > 0:
+                on_wait(str(who))
+                is_told = True
+            time.sleep(POLL_S)
+
+    def _sign(self, descriptor: int) -> None:
+        started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        holder_json = json.dumps(
+            {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
+        )
+        with foreseen_os_errors(self._path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, holder_json.encode(), 0)
+
+
+def holder(folder: Path, file_name: str = LOCK_FILE) -> str | None:
+    """Return who holds a store's lock, None when nobody does."""
+    try:
+        descriptor = os.open(folder / file_name, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return str(_read(descriptor) or "another process")
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _is_taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(descriptor: int) -> LockHolder | None:
+    try:
+        said = json.loads(os.pread(descriptor, _MAX_HOLDER_BYTES, 0))
+        return LockHolder(int(said["pid"]), str(said["host"]), str(said["started"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,215 @@
+"""The reading side of an embedded store; writes nothing and needs no lock."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from doxtr_rag.core.documents import StoredChunk, Vector
+from doxtr_rag.core.errors import ConfigError, ParityError, StoreError, StoreUnavailableError
+from doxtr_rag.core.ports import Degradation
+from doxtr_rag.core.ranking import Hit
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.storage import corpus, exact, generation, lexical
+from doxtr_rag.storage.corpus import CorpusState
+from doxtr_rag.storage.database import open_existing, open_for_reading
+from doxtr_rag.storage.lexical import FieldWeights
+
+if TYPE_CHECKING:
+    from doxtr_rag.storage.chroma import ChromaGeneration
+
+logger = logging.getLogger(__name__)
+
+FLOAT_BYTES = 4
+STALE = Degradation(
+    "index_dirty",
+    "the index is behind the corpus, every vector was compared instead: run sphinx-build",
+)
+
+
+class StoreReader:
+    """Searches one store while others write it; methods may be called from any thread."""
+
+    def __init__(
+        self, folder: Path, scope: Scope, name: str, weights: FieldWeights | None = None
+    ) -> None:
+        self.folder = folder
+        self._scope = scope
+        self._name = name
+        self._weights = weights or FieldWeights()
+        self._database = open_for_reading(folder)
+        self._index_lock = threading.Lock()
+        self._index: ChromaGeneration | None = None
+        self._opened = ""
+        self._broken: dict[str, str] = {}
+        stored = corpus.read_state(self._database).scope
+        if stored != scope.value:
+            self.close()
+            raise ConfigError(
+                f"{folder}: this store holds {stored} chunks and was opened for {scope.value}"
+            )
+
+    @property
+    def name(self) -> str:
+        """The store's name in answers."""
+        return self._name
+
+    @property
+    def scope(self) -> Scope:
+        """The audience this store serves."""
+        return self._scope
+
+    def fingerprint(self) -> str | None:
+        """Return the fingerprint of the vectors that are searched; None when nothing is stored."""
+        state = corpus.read_state(self._database)
+        return state.fingerprint if state.fingerprint and state.chunks else None
+
+    def dense(self, vector: Vector, top_k: int) -> list[Hit]:
+        """Return the nearest chunks by cosine similarity, best first.
+
+        Raises:
+            ParityError: the question was embedded with another dimension.
+            StoreError: the corpus cannot be read.
+        """
+        state = corpus.read_state(self._database)
+        if top_k <= 0 or not state.fingerprint or not state.chunks:
+            return []
+        if len(vector) != FLOAT_BYTES * state.dimension:
+            raise ParityError(
+                f"{self.folder}: the question has {len(vector) // FLOAT_BYTES} dimensions, "
+                f"the store {state.dimension}: use the model the store was built with"
+            )
+        found = self._by_index(state, vector, top_k)
+        if found is None:
+            blocks = corpus.searched_vectors(self._database, state.fingerprint)
+            found = exact.nearest(blocks, vector, top_k)
+        return self._hits(dict(found), top_k)
+
+    def lexical(self, query: str, top_k: int) -> list[Hit]:
+        """Return the best chunks by BM25, best first; any text is a valid query.
+
+        Raises:
+            StoreError: the corpus cannot be read.
+        """
+        with self._database.reading() as connection:
+            found = lexical.search(connection, query, top_k, self._weights)
+        return [Hit(chunk_id, text, self._name, score) for chunk_id, text, score in found]
+
+    def fetch(self, chunk_ids: Sequence[str]) -> dict[str, StoredChunk]:
+        """Return chunks by id; unknown ids are left out.
+
+        Raises:
+            StoreError: the corpus cannot be read.
+        """
+        return corpus.read_chunks(self._database, chunk_ids)
+
+    def degradations(self) -> list[Degradation]:
+        """Say what this store cannot do as it should; empty when nothing is."""
+        state = corpus.read_state(self._database)
+        if state.generation in self._broken and state.generation:
+            return [Degradation("index_corrupt", self._broken[state.generation])]
+        return [] if state.index_is_current(self.folder) else [STALE]
+
+    def verify(self) -> None:
+        """Open the index and ask it for everything it should hold.
+
+        Raises:
+            StoreUnavailableError: the index is behind, or broken.
+        """
+        state = corpus.read_state(self._database)
+        if not state.index_is_current(self.folder):
+            raise StoreUnavailableError(f"{self.folder}: {STALE.detail}")
+        if not state.chunks:
+            return
+        wanted = corpus.count_searched(self._database, state.fingerprint)
+        with self._index_lock:
+            index = self._open(state)
+            if len(index.records()) != wanted or index.count() != wanted:
+                raise StoreUnavailableError(f"{self.folder}: the index lacks vectors")
+            index.reachable(state.dimension, wanted)
+
+    def close(self) -> None:
+        """Let go of the index and the corpus."""
+        with self._index_lock:
+            self._drop_index()
+        self._database.close()
+
+    def __enter__(self) -> StoreReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _by_index(
+        self, state: CorpusState, vector: Vector, top_k: int
+    ) -> list[tuple[str, float]] | None:
+        if state.generation in self._broken or not state.index_is_current(self.folder):
+            return None
+        with self._index_lock:
+            try:
+                index = self._open(state)
+                found = index.nearest(vector, min(top_k, index.count()))
+            except StoreUnavailableError as error:
+                self._give_up(state, error)
+                return None
+        return found
+
+    def _open(self, state: CorpusState) -> ChromaGeneration:
+        from doxtr_rag.storage import chroma  # noqa: PLC0415 - pays for itself only in a search
+
+        if self._index is not None and self._opened == state.generation:
+            return self._index
+        self._drop_index()
+        place = generation.place(self.folder, state.generation)
+        index = chroma.open_generation(place, state.collection or chroma.DEFAULT_COLLECTION)
+        self._index, self._opened = index, state.generation
+        wanted = corpus.count_searched(self._database, state.fingerprint)
+        if index.count() != wanted:
+            raise StoreUnavailableError(f"{place}: holds {index.count()} vectors of {wanted}")
+        return index
+
+    def _give_up(self, state: CorpusState, error: StoreUnavailableError) -> None:
+        """Leave a broken generation alone and ask the next writer for another."""
+        self._drop_index()
+        if not corpus.read_state(self._database).index_is_current(self.folder):
+            # Replaced while it was asked.
+            return
+        self._broken[state.generation] = f"{error}; every vector was compared instead"
+        logger.warning("%s: index cannot be used: %s", self.folder, error)
+        try:
+            _mark_dirty(self.folder, state.generation)
+        except StoreError as refusal:
+            logger.debug("%s: not marked for a rebuild: %s", self.folder, refusal)
+
+    def _drop_index(self) -> None:
+        index, self._index, self._opened = self._index, None, ""
+        if index is not None:
+            try:
+                index.close()
+            except StoreUnavailableError as error:
+                logger.debug("%s: index closed badly: %s", self.folder, error)
+
+    def _hits(self, scores: dict[str, float], top_k: int) -> list[Hit]:
+        hits = [
+            Hit(chunk_id, text_hash, self._name, scores[text_hash])
+            for chunk_id, text_hash in corpus.chunks_of_texts(self._database, scores)
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:top_k]
+
+
+def _mark_dirty(folder: Path, name: str) -> None:
+    database = open_existing(folder, wait_s=0.2)
+    try:
+        with database.writing() as connection:
+            connection.execute("UPDATE index_state SET dirty = 1 WHERE generation = ?", (name,))
+    finally:
+        database.close()

@@ -1,0 +1,54 @@
+"""What SQLite says, in the words of this package."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from doxtr_rag.core.errors import (
+    ScopeViolationError,
+    StoreError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+
+SCOPE_MISMATCH = "chunk of another scope"
+"""What the corpus's own trigger says of a chunk that slipped past the guard."""
+
+
+@contextmanager
+def foreseen_sqlite_errors(path: Path) -> Iterator[None]:
+    """Translate errors of SQLite; programming errors pass.
+
+    Raises:
+        StoreError: the file cannot be read or written; the message says why and what to do.
+        ScopeViolationError: the corpus itself refused a chunk.
+    """
+    try:
+        yield
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+        raise
+    except sqlite3.Error as error:
+        raise _foreseen(path, str(error)) from error
+
+
+def _foreseen(path: Path, said: str) -> StoreError | ScopeViolationError:
+    if SCOPE_MISMATCH in said:
+        return ScopeViolationError(f"{path}: {said}")
+    if "disk is full" in said:
+        return StoreUnavailableError(
+            f"{path}: the disk is full, the last step was undone: free some space and run again"
+        )
+    if "readonly" in said:
+        return StoreReadOnlyError(
+            f"{path}: not writable: give the folder write permission, "
+            "or configure a store elsewhere"
+        )
+    if "locked" in said or "busy" in said:
+        return StoreLockedError(
+            f"{path}: another process is writing: run again when it has finished"
+        )
+    return StoreUnavailableError(f"{path}: {said}: run doxtr-rag doctor")

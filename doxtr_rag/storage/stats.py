@@ -1,0 +1,60 @@
+"""What `status` says of a store; answers without a model and without opening the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from doxtr_rag.storage.corpus import read_state
+from doxtr_rag.storage.database import open_for_reading
+from doxtr_rag.storage.writability import is_writable
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """One store at a glance; `index` is `ready`, or the reason code why it is not."""
+
+    scope: str
+    store_id: str
+    documents: int
+    chunks: int
+    projects: tuple[str, ...]
+    fingerprint: str
+    dimension: int
+    revision: int
+    index: str
+    bytes_on_disk: int
+    is_writable: bool
+
+
+def stats(folder: Path) -> StoreStats:
+    """Return the figures of a store.
+
+    Raises:
+        IndexNotBuiltError: nothing was ever stored there.
+        StoreError: the corpus cannot be read.
+    """
+    database = open_for_reading(folder)
+    try:
+        state = read_state(database)
+        with database.reading() as connection:
+            documents = connection.execute(
+                "SELECT count(*) FROM (SELECT DISTINCT project, origin, document FROM chunks)"
+            ).fetchone()[0]
+            projects = connection.execute("SELECT project FROM projects ORDER BY project")
+            names = tuple(project for (project,) in projects)
+    finally:
+        database.close()
+    return StoreStats(
+        scope=state.scope,
+        store_id=state.store_id,
+        documents=documents,
+        chunks=state.chunks,
+        projects=names,
+        fingerprint=state.fingerprint,
+        dimension=state.dimension,
+        revision=state.revision,
+        index="ready" if state.index_is_current(folder) else "index_dirty",
+        bytes_on_disk=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        is_writable=is_writable(folder),
+    )

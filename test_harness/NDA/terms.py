@@ -1,0 +1,3 @@
+"""Terms under NDA."""
+
+TERMS = "PRIVATEMARK-tapir"

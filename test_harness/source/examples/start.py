@@ -1,0 +1,3 @@
+"""Start a widget."""
+
+MARK = "PUBLICMARK-literalinclude"

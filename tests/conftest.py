@@ -1,0 +1,23 @@
+"""Fixtures that more than one room's tests need."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tiny_model import make_tiny_model
+from tiny_profile import FILES, FOLDER_VARIABLE
+
+
+@pytest.fixture(scope="session")
+def tiny_model_dir(tmp_path_factory):
+    """The folder of the tiny model, which profile `tiny` finds too, in child processes as well."""
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given and all(Path(given, name).is_file() for name in FILES):
+        yield Path(given)
+        return
+    folder = make_tiny_model(tmp_path_factory.mktemp("tiny-model"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(FOLDER_VARIABLE, str(folder))
+        yield folder

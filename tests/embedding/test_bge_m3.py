@@ -1,0 +1,49 @@
+"""The real bge-m3 against values published with it; runs where its weights are."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from platformdirs import user_cache_path
+
+from doxtr_rag.core.errors import EmbeddingError
+from doxtr_rag.embedding.onnx import OnnxEmbedder
+from doxtr_rag.embedding.registry import BGE_M3
+from doxtr_rag.embedding.tokenizer import ProfileTokenizer
+from doxtr_rag.embedding.weights import ModelFolders, locate, verify
+
+QUESTIONS = ["What is BGE M3?", "Defination of BM25"]
+PASSAGES = [
+    "BGE M3 is an embedding model supporting dense retrieval, lexical matching and multi-vector "
+    "interaction.",
+    "BM25 is a bag-of-words retrieval function that ranks a set of documents based on the query "
+    "terms appearing in each document",
+]
+
+
+@pytest.fixture(scope="module")
+def folder():
+    given = os.environ.get("DOXTR_RAG_BGE_M3_ONNX_DIR")
+    folders = ModelFolders(user_cache_path("doxtr-rag"), Path(given) if given else None)
+    try:
+        verify(BGE_M3, locate(BGE_M3, folders), folders.receipts)
+    except EmbeddingError:
+        pytest.skip("needs the weights: doxtr-rag fetch-weights --profile bge-m3")
+    return locate(BGE_M3, folders)
+
+
+def test_tokenizer_is_the_genuine_one(folder):
+    tokenizer = ProfileTokenizer(BGE_M3, folder)
+    assert tokenizer.vocabulary_size == 250002
+    [ids] = tokenizer.encode(QUESTIONS[:1]).ids
+    assert ids.tolist() == [0, 4865, 83, 335, 11679, 276, 363, 32, 2]
+
+
+def test_similarities_are_the_published_ones(folder):
+    embedder = OnnxEmbedder(BGE_M3, folder, "cpu")
+    questions = np.stack([np.frombuffer(embedder.embed_query(q), "<f4") for q in QUESTIONS])
+    found = dict(pair for batch in embedder.embed(PASSAGES) for pair in batch)
+    passages = np.stack([np.frombuffer(found[index], "<f4") for index in range(2)])
+    published = np.array([[0.6265, 0.3477], [0.3499, 0.6780]])
+    assert np.abs(questions @ passages.T - published).max() < 2e-3
