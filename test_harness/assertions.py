@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 import sqlite3
@@ -11,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
+PAGES = "out"
 SHARED, PRIVATE = "SHARED_ORG", "LOCAL_PRIVATE"
 MARK = re.compile(r"(?P<kind>PUBLIC|PRIVATE|CUSTOM|HIDDEN)MARK-(?P<word>[a-z]+)")
 DEFAULT_SCOPES = {"PUBLICMARK": SHARED, "CUSTOMMARK": SHARED, "PRIVATEMARK": PRIVATE}
@@ -114,6 +117,7 @@ def problems(root: Path, expected: Expectation) -> list[str]:
         *leaks(sources, shared, expected),
         *wrong_fields(root, shared, expected),
         *wrong_fields(root, private, expected),
+        *broken_addresses(root / PAGES, (*shared.chunks, *private.chunks), expected),
     ]
 
 
@@ -176,6 +180,20 @@ def wrong_fields(root: Path, store: Store, expected: Expectation) -> Iterator[st
             yield f"{chunk.id}: {len(chunk.text)} characters, the cap is {expected.max_chars}"
         if str(root) in chunk.words:
             yield f"{chunk.id}: names a folder of this machine"
+
+
+def broken_addresses(
+    pages: Path, chunks: tuple[Chunk, ...], expected: Expectation
+) -> Iterator[str]:
+    """Yield every address that does not open at its place among the pages that were written."""
+    if expected.builder != expected.url_style:
+        return
+    for chunk in chunks:
+        address, _, anchor = chunk.url.removeprefix(expected.url_prefix).partition("#")
+        page = pages / address / "index.html" if not address.endswith(".html") else pages / address
+        place = f'id="{html.escape(unquote(anchor))}"' if anchor else ""
+        if not page.is_file() or place not in page.read_text(encoding="utf-8"):
+            yield f"{chunk.id}: {chunk.url} opens no page at that place"
 
 
 def page_url(document: str, expected: Expectation) -> str:

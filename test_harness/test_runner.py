@@ -19,10 +19,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from assertions import Expectation, knowledge_digest, problems  # noqa: E402 - needs the path above
+from assertions import PAGES, Expectation, knowledge_digest, problems  # noqa: E402 - needs the path above
 
 OVERRIDES = {path.stem: path for path in sorted((HERE / "conf_overrides").glob("*.json"))}
 BUILD_TIMEOUT_S = 300
+LINES_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def run(name: str, root: Path, *, builder: str = "", profile: str = "tiny") -> O
     digests = []
     for attempt in ("first", "second"):
         status, output, _ = sphinx_build(
-            source, root / "out", expected.builder, expected.jobs, environment
+            source, root / PAGES, expected.builder, expected.jobs, environment
         )
         if status:
             return Outcome(name, (f"{attempt} build: exit {status}\n{output}",), {})
@@ -145,7 +146,9 @@ def main(arguments: list[str] | None = None) -> int:
                 wrong += differences(outcomes[expected.same_as].digest, outcome.digest)
             failed += bool(wrong)
             print(f"{'FAILED' if wrong else 'ok':7} {name}: {expected.claim}")
-            print("".join(f"        {line}\n" for line in wrong), end="")
+            print("".join(f"        {line}\n" for line in wrong[:LINES_SHOWN]), end="")
+            if len(wrong) > LINES_SHOWN:
+                print(f"        and {len(wrong) - LINES_SHOWN} more")
     print(f"{len(outcomes)} configurations, {failed} failed")
     return 1 if failed else 0
 

@@ -87,11 +87,11 @@ class Convergence(RuleBasedStateMachine):
         if name in self.project.pages:
             self.project.pages[name].title = title
 
-    @rule(source=names, target=names)
-    def move_section(self, source, target):
+    @rule(source=names, destination=names)
+    def move_section(self, source, destination):
         pages = self.project.pages
-        if source in pages and target in pages and pages[source].sections:
-            pages[target].sections.append(pages[source].sections.pop(0))
+        if source in pages and destination in pages and pages[source].sections:
+            pages[destination].sections.append(pages[source].sections.pop(0))
 
     @rule(name=names, body=st.sampled_from(BODIES), at=st.integers(0, 4))
     def insert_section(self, name, body, at):

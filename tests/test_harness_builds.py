@@ -10,8 +10,8 @@ import pytest
 HARNESS = Path(__file__).parent.parent / "test_harness"
 sys.path.insert(0, str(HARNESS))
 
-from assertions import Expectation  # noqa: E402 - needs the path above
-from test_runner import OVERRIDES, differences, run  # noqa: E402 - the same
+from assertions import Expectation, problems  # noqa: E402 - needs the path above
+from test_runner import OVERRIDES, differences, prepare, run  # noqa: E402 - the same
 
 pytestmark = pytest.mark.sphinx_side
 
@@ -40,3 +40,21 @@ def test_stores_hold_what_the_configuration_claims(name, outcomes):
 def test_configuration_gives_the_same_knowledge_base(name, outcomes):
     expected = Expectation.read(OVERRIDES[name])
     assert not differences(outcomes(expected.same_as).digest, outcomes(name).digest)
+
+
+@pytest.mark.parametrize("trace", ["quokka", "PRIVATEMARK-quokka", "hiddenmark"])
+def test_a_trace_of_private_text_in_any_file_of_the_shared_store_is_noticed(trace, tmp_path):
+    expected = Expectation(claim="a leak")
+    prepare(expected, tmp_path)
+    folder = tmp_path / expected.shared_store / "index" / "1"
+    folder.mkdir(parents=True)
+    (folder / "data.bin").write_bytes(b"\x00" + trace.upper().encode() + b"\xff")
+    assert any("index/1/data.bin holds" in line for line in problems(tmp_path, expected))
+
+
+def test_a_page_that_is_in_no_store_is_noticed(tmp_path):
+    expected = Expectation(claim="an empty store")
+    prepare(expected, tmp_path)
+    found = problems(tmp_path, expected)
+    assert "PUBLICMARK-index: expected in ['SHARED_ORG'], found in []" in found
+    assert "PRIVATEMARK-quokka: expected in ['LOCAL_PRIVATE'], found in []" in found

@@ -92,19 +92,26 @@ def _slices(text: str, shares: int) -> Iterator[str]:
     size = max(1, math.ceil(len(text) / max(1, shares)))
     start = 0
     while len(text) - start > size:
-        end = _word_end(text, start + max(1, size // 2), start + size)
+        end = _word_end(text, start, size) or _character_end(text, start, start + size)
         yield text[start:end]
         start = end
     if start < len(text):
         yield text[start:]
 
 
-def _word_end(text: str, lowest: int, highest: int) -> int:
-    """Return the last cut between two positions that leaves words whole, else the higher one."""
-    after_space = 1 + max(text.rfind(space, lowest - 1, highest) for space in SPACES)
-    if after_space:
-        return after_space
-    for end in range(highest, lowest, -1):
-        if not unicodedata.combining(text[end]) and not JOINED.search(text[end - 1 : end + 1]):
-            return end
-    return highest
+def _word_end(text: str, start: int, size: int) -> int:
+    """Return the last word's end within a slice, or the end of a word not much longer; else 0."""
+    before = max(text.rfind(space, start, start + size) for space in SPACES) + 1
+    if before > start:
+        return before
+    longest = min(start + 2 * size, len(text) - 1)
+    found = (text.find(space, start + size, longest) for space in SPACES)
+    return min((at + 1 for at in found if at >= 0), default=0)
+
+
+def _character_end(text: str, start: int, end: int) -> int:
+    """Return a cut at or before `end` that keeps composed characters whole where it can."""
+    for at in range(end, start, -1):
+        if not unicodedata.combining(text[at]) and not JOINED.search(text[at - 1 : at + 1]):
+            return at
+    return end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SMALL_BATCH = 256
-"""Padded tokens below which reading the weights takes longer than computing with them."""
+"""Padded tokens below which one batch more costs as much as the padding it saves."""
 
 FULLNESS = 0.75
 """The least share of a row that must be a text's own tokens, in batches that are not small."""
@@ -29,15 +29,17 @@ def next_batch(
     start: int,
     lengths: Sequence[int],
     budget: int,
-    max_rows: int | None = None,
+    fixed_rows: int | None = None,
 ) -> Sequence[int]:
     """Return the next stretch of a longest-first order that fits the budget; never empty.
 
     It ends early where padding would outgrow what a larger batch saves, as in a short run of texts
-    of very different lengths.
+    of very different lengths. A model with fixed rows computes all of them whatever they hold.
     """
+    if fixed_rows is not None:
+        return order[start : start + fixed_rows]
     widest = max(1, lengths[order[start]])
-    limit = min(max_rows or len(order), max(1, budget // widest), len(order) - start)
+    limit = min(max(1, budget // widest), len(order) - start)
     rows = 1
     while rows < limit and (
         rows * widest < SMALL_BATCH or lengths[order[start + rows]] >= FULLNESS * widest

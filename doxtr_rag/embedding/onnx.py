@@ -122,9 +122,9 @@ class OnnxEmbedder:
             yield list(zip(batch, vectors, strict=True))
 
     def _halve(self, rows: int, width: int, error: MemoryError) -> None:
-        if rows == 1:
+        if rows == 1 or self._session.fixed_batch is not None:
             raise EmbeddingError(
-                f"not enough memory to embed one text of {width} tokens: {error}; "
+                f"not enough memory to embed {rows} x {width} tokens at once: {error}; "
                 "free some, or set rag_device to cpu"
             ) from error
         self._budget = rows * width // 2

@@ -77,6 +77,8 @@ class _Handlers:
 
     def catch_up(self, app: Sphinx, env: BuildEnvironment) -> list[str]:
         """Ask Sphinx to resolve what the spool lacks."""
+        if self._project is None:  # set up by a program, after the configuration was read
+            self.validate(app, app.config)
         if not self._feeds(app):
             return []
         self._session = HarvestSession(Spool(spool_folder(app)), self.words)

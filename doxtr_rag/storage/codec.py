@@ -28,9 +28,10 @@ ROW_COLUMNS = (
     "text_hash",
     "tokens",
 )
-STORED_COLUMNS = (
-    "id, project, document, anchor, text, breadcrumb, url, source_file, locator, scope, "
-    "text_hash, content_hash, links, metadata"
+STORED_BY_ID = (
+    "SELECT id, project, document, anchor, text, breadcrumb, url, source_file, locator, scope, "
+    "text_hash, content_hash, links, metadata FROM chunks "
+    "WHERE id IN (SELECT value FROM json_each(?))"
 )
 
 Row = tuple[str | int | None, ...]
@@ -62,7 +63,7 @@ def row_of(scoped: ScopedChunk, origin: str) -> Row:
 
 
 def stored_chunk(row: sqlite3.Row | tuple[str, ...]) -> StoredChunk:
-    """Return the chunk of a row of `STORED_COLUMNS`."""
+    """Return the chunk of a row of `STORED_BY_ID`."""
     (chunk_id, project, document, anchor, text, breadcrumb, url, source_file) = row[:8]
     (locator, scope, text_hash, content_hash, links, metadata) = row[8:]
     return StoredChunk(

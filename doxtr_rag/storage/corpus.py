@@ -10,7 +10,7 @@ from pathlib import Path
 
 from doxtr_rag.core.documents import StoredChunk, StoredHash, Vector
 from doxtr_rag.storage import generation
-from doxtr_rag.storage.codec import STORED_COLUMNS, stored_chunk
+from doxtr_rag.storage.codec import STORED_BY_ID, stored_chunk
 from doxtr_rag.storage.database import Database
 
 VECTOR_PAGE = 2000
@@ -73,15 +73,13 @@ def read_hashes(
     database: Database, project: str, origin: str, documents: Collection[str] | None
 ) -> dict[str, StoredHash]:
     """Return chunk id -> hashes of a project and origin, of some documents or of all."""
-    select = (
-        "SELECT id, document, content_hash, text_hash FROM chunks WHERE project = ? AND origin = ?"
-    )
     with database.reading() as connection:
-        if documents is None:
-            rows = connection.execute(select, (project, origin)).fetchall()
-        else:
-            some = select + " AND document IN (SELECT value FROM json_each(?))"
-            rows = connection.execute(some, (project, origin, listed(documents))).fetchall()
+        rows = connection.execute(
+            "SELECT id, document, content_hash, text_hash FROM chunks "
+            "WHERE project = ?1 AND origin = ?2 "
+            "AND (?3 IS NULL OR document IN (SELECT value FROM json_each(?3)))",
+            (project, origin, None if documents is None else listed(documents)),
+        ).fetchall()
     return {row[0]: StoredHash(*row[1:]) for row in rows}
 
 
@@ -135,11 +133,8 @@ def count_searched(database: Database, fingerprint: str) -> int:
 
 def read_chunks(database: Database, chunk_ids: Sequence[str]) -> dict[str, StoredChunk]:
     """Return chunks by id, in the order asked for; unknown ids are left out."""
-    select = (
-        "SELECT " + STORED_COLUMNS + " FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-    )
     with database.reading() as connection:
-        rows = connection.execute(select, (listed(chunk_ids),)).fetchall()
+        rows = connection.execute(STORED_BY_ID, (listed(chunk_ids),)).fetchall()
     found = {row[0]: stored_chunk(row) for row in rows}
     return {chunk_id: found[chunk_id] for chunk_id in chunk_ids if chunk_id in found}
 

@@ -7,11 +7,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 
 from doxtr_rag.core.errors import StoreLockedError
 from doxtr_rag.storage.private_files import foreseen_os_errors, make_private_folder, open_private
@@ -59,23 +59,25 @@ class StoreLock:
             raise
         self._descriptor = descriptor
 
+    @contextmanager
+    def acquired(self, wait_s: float, on_wait: Callable[[str], None]) -> Iterator[StoreLock]:
+        """Hold the lock for the length of a `with` block.
+
+        Raises:
+            StoreLockedError: as `acquire` does.
+        """
+        self.acquire(wait_s, on_wait)
+        try:
+            yield self
+        finally:
+            self.release()
+
     def release(self) -> None:
         """Give the lock back; nothing happens when it is not held."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.ftruncate(descriptor, 0)
             os.close(descriptor)
-
-    def __enter__(self) -> StoreLock:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
 
     def _wait(self, descriptor: int, wait_s: float, on_wait: Callable[[str], None]) -> None:
         # One more look than asked for: a passer-by who only asks for the holder is no holder.

@@ -149,15 +149,20 @@ def require_one_identity(connection: sqlite3.Connection, fingerprint: str, dimen
         )
 
 
-def record_identity(
-    connection: sqlite3.Connection, fingerprint: str, dimension: int, collection: str
-) -> None:
+def record_identity(connection: sqlite3.Connection, fingerprint: str, dimension: int) -> None:
     """Note whose vectors are searched; a change leaves no use for the index there is."""
-    known = connection.execute("SELECT fingerprint, dimension, collection FROM meta").fetchone()
-    sealed = (fingerprint, dimension, collection or known[2])
-    if known != sealed:
-        connection.execute("UPDATE meta SET fingerprint = ?, dimension = ?, collection = ?", sealed)
+    changed = connection.execute(
+        "UPDATE meta SET fingerprint = ?, dimension = ? WHERE fingerprint <> ? OR dimension <> ?",
+        (fingerprint, dimension, fingerprint, dimension),
+    )
+    if changed.rowcount:
         connection.execute("UPDATE index_state SET must_rebuild = 1")
+
+
+def record_collection(connection: sqlite3.Connection, collection: str) -> None:
+    """Note the name that the collection in the index goes by."""
+    connection.execute("UPDATE meta SET collection = ?", (collection,))
+    connection.execute("UPDATE index_state SET must_rebuild = 1")
 
 
 def require_identity_of_others(

@@ -13,7 +13,7 @@ from doxtr_rag.storage import corpus, lexical, publication
 from doxtr_rag.storage.database import open_for_writing
 from doxtr_rag.storage.guard import ScopeGuard
 from doxtr_rag.storage.index_refresh import refresh_folders
-from doxtr_rag.storage.ledger import RunLedger
+from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord
 from doxtr_rag.storage.stats import StoreStats, stats
 
 
@@ -26,7 +26,7 @@ class EmbeddedStore:
         self._name = name
         self._guard = ScopeGuard(scope)
         self._database = open_for_writing(folder, scope)
-        self.ledger = RunLedger(self._database)
+        self._ledger = RunLedger(self._database)
 
     @property
     def name(self) -> str:
@@ -125,10 +125,8 @@ class EmbeddedStore:
                 publication.renew_revision(connection, project)
         self._erase_if_pending()
 
-    def seal(self, fingerprint: str, dimension: int, collection: str = "") -> None:
+    def seal(self, fingerprint: str, dimension: int) -> None:
         """Declare the corpus complete under one fingerprint; drop vectors nothing refers to.
-
-        `collection` names the Chroma collection of the index; without it the last name stays.
 
         Raises:
             ParityError: chunks are left that have no vector of this fingerprint.
@@ -136,7 +134,7 @@ class EmbeddedStore:
         with self._database.writing() as connection:
             publication.require_one_identity(connection, fingerprint, dimension)
             publication.drop_unused_vectors(connection, fingerprint)
-            publication.record_identity(connection, fingerprint, dimension, collection)
+            publication.record_identity(connection, fingerprint, dimension)
 
     def is_current(self) -> bool:
         """Say whether the index serves exactly the sealed corpus."""
@@ -150,13 +148,16 @@ class EmbeddedStore:
         """
         refresh_indexes([self])
 
-    def prepare_refresh(self) -> bool:
+    def prepare_refresh(self, collection: str = "") -> bool:
         """Finish an erasure that was interrupted; say whether the index must be refreshed.
 
         Raises:
             StoreError: the erasure failed.
         """
         self._erase_if_pending()
+        if collection and collection != corpus.read_state(self._database).collection:
+            with self._database.writing() as connection:
+                publication.record_collection(connection, collection)
         return not self.is_current()
 
     def rebuild(self) -> None:
@@ -173,6 +174,32 @@ class EmbeddedStore:
     def stats(self) -> StoreStats:
         """Return the figures of this store."""
         return stats(self.folder)
+
+    def record_run(
+        self,
+        project: str,
+        origin: str,
+        started: str,
+        finished: str,
+        status: str,
+        report_json: str,
+    ) -> None:
+        """Add a run to the ledger; times are ISO 8601."""
+        self._ledger.record_run(RunRecord(project, origin, started, finished, status, report_json))
+
+    def last_runs(self, count: int) -> list[RunRecord]:
+        """Return the latest runs, the last one first."""
+        return self._ledger.last_runs(count)
+
+    def record_failures(
+        self, project: str, origin: str, reasons: Mapping[str, str], now: str | None = None
+    ) -> None:
+        """Replace the failures of a project and origin; one that stays keeps its `since`."""
+        self._ledger.record_failures(project, origin, reasons, now)
+
+    def failures(self) -> list[FailureRecord]:
+        """Return what fails, by project, origin and document."""
+        return self._ledger.failures()
 
     def close(self) -> None:
         """Let go of the corpus file."""
@@ -207,13 +234,15 @@ class EmbeddedStore:
             connection.execute("UPDATE meta SET erase_pending = 0")
 
 
-def refresh_indexes(stores: Sequence[EmbeddedStore]) -> None:
+def refresh_indexes(stores: Sequence[EmbeddedStore], collection: str = "") -> None:
     """Bring the indexes of several stores up to date, in one child process.
+
+    `collection` names the Chroma collection in them; without it the last name stays.
 
     Raises:
         StoreError: an erasure failed, or an index could not be written.
     """
-    stale = [store for store in stores if store.prepare_refresh()]
+    stale = [store for store in stores if store.prepare_refresh(collection)]
     refresh_folders([store.folder for store in stale])
     for store in stale:
         if not store.is_current():

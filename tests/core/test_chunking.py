@@ -320,11 +320,11 @@ def test_any_document_fits_completely_under_unique_ids(sections, limits, counter
 @given(st.lists(BLOCK, min_size=1, max_size=4), ANY_LIMITS)
 def test_every_word_is_in_some_chunk(blocks, limits):
     chunks = chunked(section(*blocks), limits=limits)
-    kept = "".join(re.sub(r"\W", "", chunk.text) for chunk in chunks)
     found = {word for chunk in chunks for word in words_of(chunk.text)}
-    for block in blocks:
-        for word in words_of(block.text.replace("\x00", "\ufffd")):
-            assert word in found or all(letter in kept for letter in word)
+    wanted = {word for block in blocks for word in words_of(block.text)}
+    # A word of that length may be cut: it is a good part of the smallest room.
+    assert {word for word in wanted if len(word) < 20} <= found
+    assert set("".join(wanted)) <= set("".join(found))
 
 
 @settings(max_examples=100, deadline=None)

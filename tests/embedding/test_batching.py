@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 from doxtr_rag.embedding.batching import distinct, longest_first, next_batch
 
 
-def batches(lengths, budget, max_rows=None):
+def batches(lengths, budget, fixed_rows=None):
     order, start, made = longest_first(lengths), 0, []
     while start < len(order):
-        made.append(list(next_batch(order, start, lengths, budget, max_rows)))
+        made.append(list(next_batch(order, start, lengths, budget, fixed_rows)))
         start += len(made[-1])
     return made
 
 
 @pytest.mark.parametrize(
-    ("lengths", "budget", "max_rows", "expected"),
+    ("lengths", "budget", "fixed_rows", "expected"),
     [
         pytest.param([], 10, None, [], id="nothing-makes-no-batch"),
         pytest.param([3, 9, 3], 10, None, [[1], [0, 2]], id="longest-first-and-ties-in-order"),
@@ -28,11 +28,11 @@ def batches(lengths, budget, max_rows=None):
             id="much-shorter-text-starts-another-batch",
         ),
         pytest.param([60, 20, 5, 2], 2048, None, [[0, 1, 2, 3]], id="small-batch-is-not-split"),
-        pytest.param([2, 2, 2], 10, 1, [[0], [1], [2]], id="rows-are-capped"),
+        pytest.param([9, 2, 2], 10, 2, [[0, 1], [2]], id="fixed-rows-overrule-the-budget"),
     ],
 )
-def test_next_batch(lengths, budget, max_rows, expected):
-    assert batches(lengths, budget, max_rows) == expected
+def test_next_batch(lengths, budget, fixed_rows, expected):
+    assert batches(lengths, budget, fixed_rows) == expected
 
 
 @given(st.lists(st.integers(1, 600), max_size=60), st.integers(1, 4096))

@@ -142,13 +142,22 @@ def test_batch_that_does_not_fit_is_halved_and_the_size_remembered(profile, tiny
     assert sum(size > 500 for size in tried) <= 3
 
 
-def test_single_text_that_does_not_fit_is_an_error(profile, tiny_model_dir):
+@pytest.mark.parametrize(
+    ("texts", "fixed_batch", "said"),
+    [
+        pytest.param(["word word"], None, "embed 1 x 4 tokens at once: no room", id="one-text"),
+        pytest.param(["word", "a"], 2, "embed 2 x 3 tokens at once: no room", id="fixed-batch"),
+    ],
+)
+def test_what_cannot_be_halved_and_does_not_fit_is_an_error(
+    profile, tiny_model_dir, texts, fixed_batch, said
+):
     def run(output, ids, mask):
         raise MemoryError("no room")
 
-    embedder = OnnxEmbedder(profile, tiny_model_dir, session=FakeSession(run))
-    with pytest.raises(EmbeddingError, match="one text of 4 tokens: no room"):
-        vectors(embedder, ["word word"])
+    embedder = OnnxEmbedder(profile, tiny_model_dir, session=FakeSession(run, fixed_batch))
+    with pytest.raises(EmbeddingError, match=said):
+        vectors(embedder, texts)
 
 
 def test_model_of_a_fixed_batch_size_gets_that_many_rows(profile, tiny_model_dir):

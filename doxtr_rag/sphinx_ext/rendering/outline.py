@@ -77,9 +77,10 @@ def _described(renderer: Renderer, node: nodes.Element) -> list[Block]:
 
 
 def _signature_lines(renderer: Renderer, signatures: Sequence[nodes.Element]) -> list[Block]:
-    lines = "\n".join(code_span(signature_text(signature)) for signature in signatures)
-    links = chain.from_iterable(renderer.inline.links(signature) for signature in signatures)
-    return text_block(lines, links)
+    return packed(
+        text_block(code_span(signature_text(signature)), renderer.inline.links(signature))
+        for signature in signatures
+    )
 
 
 def _glossary(renderer: Renderer, node: nodes.Element) -> list[Block]:

@@ -1,0 +1,114 @@
+import random
+
+import pytest
+from store_samples import DIMENSION, MODEL, PROJECT, chunk, fill, publish, vector
+
+from doxtr_rag.core.errors import StoreLockedError
+from doxtr_rag.storage import database, rebuild
+
+MARKER = "quizzacious"
+
+
+def files_with(folder, needle):
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and needle.lower() in path.read_bytes().lower()
+    )
+
+
+def stems_of(marker):
+    # The text index keeps stems, of which this is one.
+    return marker[:9].encode()
+
+
+def churned(store, source):
+    """Publish and replace chunks of many sizes; return the ids that carry the marker."""
+    live = {}
+    for _ in range(12):
+        fresh = {}
+        for _ in range(25):
+            words = [f"word{source.randrange(99)}" for _ in range(source.randrange(2, 120))]
+            marked = [MARKER] if source.random() < 0.2 else []
+            made = chunk(f"{source.randrange(300)}", " ".join(words + marked))
+            fresh[made.chunk.chunk_id] = made
+        deletes = source.sample(sorted(live.keys() - fresh), min(5, len(live.keys() - fresh)))
+        publish(store, list(fresh.values()), deletes)
+        live = {
+            **{i: t for i, t in live.items() if i not in deletes},
+            **{i: made.chunk.text for i, made in fresh.items()},
+        }
+    return [chunk_id for chunk_id, text in live.items() if MARKER in text]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_withdrawn_text_is_nowhere_on_disk(store, folder, seed):
+    marked = churned(store, random.Random(seed))
+    store.seal(MODEL, DIMENSION)
+    assert files_with(folder, stems_of(MARKER))
+    store.withdraw(PROJECT, marked)
+    assert files_with(folder, stems_of(MARKER)) == []
+    assert not store.is_current()
+
+
+def test_the_vector_and_the_anchor_of_withdrawn_text_leave_the_index_too(store, folder, reader):
+    secret = chunk(MARKER, f"plans about {MARKER}")
+    fill(store, [secret, *(chunk(str(n), f"text {n}") for n in range(40))])
+    assert reader.dense(vector(secret.chunk.text), 1)[0].score > 0.99
+    assert len(files_with(folder, vector(secret.chunk.text)[:24])) >= 1
+    store.withdraw(PROJECT, [secret.chunk.chunk_id])
+    assert reader.dense(vector(secret.chunk.text), 1)[0].score < 0.99
+    assert [code.code for code in reader.degradations()] == ["index_dirty"]
+    store.refresh_index()
+    for trace in (
+        stems_of(MARKER),
+        vector(secret.chunk.text)[:24],
+        secret.chunk.text_hash.encode(),
+    ):
+        assert files_with(folder, trace) == []
+    assert store.is_current()
+
+
+def test_a_text_that_another_chunk_still_has_keeps_its_vector(store, reader):
+    twins = [chunk("a", "same"), chunk("b", "same", document="intro")]
+    texts = {s.chunk.text_hash for s in twins}
+    fill(store, twins)
+    store.withdraw(PROJECT, ["guide/intro#a"])
+    store.refresh_index()
+    assert not store.missing(MODEL, texts)
+    assert [hit.chunk_id for hit in reader.dense(vector("same"), 5)] == ["guide/intro#b"]
+
+
+def test_withdrawing_nothing_changes_nothing(store):
+    fill(store, [chunk("a", "one")])
+    store.withdraw(PROJECT, ["guide/intro#unknown"])
+    store.withdraw(PROJECT, [])
+    assert store.is_current()
+
+
+def test_an_erasure_that_a_reader_blocks_is_said_and_finished_later(
+    store, reader, folder, monkeypatch
+):
+    fill(store, [chunk("a", f"about {MARKER}"), chunk("b", "other")])
+    store._database._connection.execute("PRAGMA busy_timeout = 50")
+    with reader._database.reading() as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM chunks").fetchone()
+        with pytest.raises(StoreLockedError, match="withdrawn text is still"):
+            store.withdraw(PROJECT, ["guide/intro#a"])
+        connection.execute("ROLLBACK")
+    assert not store.is_current()
+    assert not reader.lexical(MARKER, 5)
+    store.refresh_index()
+    assert store.is_current()
+    assert files_with(folder, stems_of(MARKER)) == []
+
+
+def test_a_rebuild_erases_what_ordinary_deletions_left(store, folder):
+    fill(store, [chunk("a", f"about {MARKER}"), *(chunk(str(n), f"text {n}") for n in range(30))])
+    publish(store, [], deletes=["guide/intro#a"])
+    store.seal(MODEL, DIMENSION)
+    rebuild(store)
+    assert files_with(folder, stems_of(MARKER)) == []
+    assert store.is_current()
+    assert database.BUSY_TIMEOUT_S > 1
