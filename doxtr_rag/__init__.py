@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from doxtr_rag.core.version import VERSION
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

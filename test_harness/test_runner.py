@@ -94,7 +94,10 @@ def sphinx_build(
 
 
 def run(name: str, root: Path, *, builder: str = "", profile: str = "tiny") -> Outcome:
-    """Build one configuration twice in `root` and collect what is wrong."""
+    """Build one configuration in `root` and collect what is wrong.
+
+    Where the same knowledge base is claimed, a second build must not change it.
+    """
     expected = Expectation.read(OVERRIDES[name])
     expected = replace(expected, builder=builder or expected.builder)
     if profile != "tiny":
@@ -104,14 +107,15 @@ def run(name: str, root: Path, *, builder: str = "", profile: str = "tiny") -> O
     environment = build_environment(profile)
     found: list[str] = []
     digests = []
-    for attempt in ("first", "second"):
+    attempts = ("first", "second") if name == "default" or expected.same_as else ("first",)
+    for attempt in attempts:
         status, output, _ = sphinx_build(
             source, root / PAGES, expected.builder, expected.jobs, environment
         )
         if status:
             return Outcome(name, (f"{attempt} build: exit {status}\n{output}",), {})
         digests.append(knowledge_digest(root, expected))
-    if digests[0] != digests[1]:
+    if digests[0] != digests[-1]:
         found.append("a build without a change changed the knowledge base")
     found += problems(root, expected)
     return Outcome(name, tuple(found), digests[0])

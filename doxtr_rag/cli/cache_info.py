@@ -27,7 +27,12 @@ def run(arguments: argparse.Namespace) -> Outcome:
     places = bootstrap.places(bootstrap.find_project(arguments.conf))
     data = {
         "places": [
-            {"name": place.name, "path": str(place.path), "exists": place.exists, "bytes": place.size}
+            {
+                "name": place.name,
+                "path": str(place.path),
+                "exists": place.exists,
+                "bytes": place.size,
+            }
             for place in places
         ]
     }

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
-from doxtr_rag import __version__
 from doxtr_rag.cli import cache_info, doctor, fetch_weights, rebuild, search, status
 from doxtr_rag.core.errors import ConfigError
+from doxtr_rag.core.version import VERSION
 
 COMMANDS = (search, status, doctor, fetch_weights, rebuild, cache_info)
 
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser() -> Parser:
     """Return the parser of `doxtr-rag`."""
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = Parser(add_help=False)
     _add_global_options(shared, is_after_command=True)
     parser = Parser(
         prog="doxtr-rag",
@@ -41,7 +41,7 @@ def build_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_global_options(parser, is_after_command=False)
-    parser.add_argument("--version", action="version", version=f"doxtr-rag {__version__}")
+    parser.add_argument("--version", action="version", version=f"doxtr-rag {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for module in COMMANDS:
         command = commands.add_parser(

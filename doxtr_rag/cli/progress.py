@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 
 from rich.console import Console
@@ -33,3 +34,8 @@ class ConsoleProgress:
         if phase not in self._tasks:
             self._tasks[phase] = self._bars.add_task(phase, total=total)
         self._bars.update(self._tasks[phase], completed=done, total=total)
+
+
+def print_to_stderr(line: str) -> None:
+    """Say something that is no part of the answer."""
+    print(line, file=sys.stderr)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from doxtr_rag import bootstrap
 from doxtr_rag.cli.outcome import Outcome
-from doxtr_rag.cli.progress import ConsoleProgress
+from doxtr_rag.cli.progress import print_to_stderr
 from doxtr_rag.core.scope import Scope
 
 NAME = "rebuild"
@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Outcome:
     """Rebuild and say what is served."""
     project = bootstrap.find_project(arguments.conf)
-    with ConsoleProgress(is_quiet=arguments.quiet or arguments.json) as progress:
-        rebuilt = bootstrap.rebuild(project, SCOPES[arguments.scope], progress)
+    rebuilt = bootstrap.rebuild(project, SCOPES[arguments.scope], print_to_stderr)
     data = {"stores": rebuilt}
 
     def show(console: Console) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from doxtr_rag import bootstrap
 from doxtr_rag.cli.outcome import Outcome
+from doxtr_rag.cli.pages import page_url
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.retrieval.retriever import Answer, Passage
 
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
     with bootstrap.retriever(project, scopes) as retriever:
         answer = retriever.retrieve(arguments.query, top_k=arguments.top_k)
     pages = bootstrap.pages_folder(project)
-    hits = [_hit(passage, bootstrap.page_url(passage.chunk, pages)) for passage in answer.passages]
+    hits = [_hit(passage, page_url(passage.chunk, pages)) for passage in answer.passages]
     data = {
         "hits": hits,
         "nothing_relevant": not hits,

@@ -5,7 +5,8 @@ DoxtrRagError
 ├── DocumentError                one document failed; the run goes on without it
 │   ├── UnsupportedFormatError
 │   ├── CorruptDocumentError
-│   └── LimitExceededError
+│   ├── LimitExceededError
+│   └── UnknownDocumentError     no document of that name was ever seen
 ├── EmbeddingError
 │   ├── WeightsMissingError      names the command that fetches them
 │   ├── WeightsCorruptError      bytes differ from the pinned ones
@@ -62,6 +63,12 @@ class CorruptDocumentError(DocumentError):
 
 class LimitExceededError(DocumentError):
     """A document is larger than a stated limit."""
+
+
+class UnknownDocumentError(DocumentError):
+    """No document of that name was ever seen."""
+
+    kind = "unknown_document"
 
 
 class EmbeddingError(DoxtrRagError):

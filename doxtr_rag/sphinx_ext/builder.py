@@ -27,7 +27,7 @@ class RagBuilder(StandaloneHTMLBuilder):
     copysource = False
 
     def __init__(self, app: Sphinx, env: BuildEnvironment) -> None:
-        self.name = "html"
+        self.name = "html"  # type: ignore[misc]
         super().__init__(app, env)
 
     def get_outdated_docs(self) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from doxtr_rag import bootstrap
 from doxtr_rag.config.schema import PREFIX, SphinxRAGConfig
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
-NO_REBUILD = ""
+NO_REBUILD: Final = ""
 """The knowledge base follows a changed value by itself; `html` would change `.buildinfo`."""
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from sphinx.util.display import status_iterator
 
-STEPS = 20
+MAX_STEPS = 20
 """Lines a phase prints at most where a line cannot be rewritten."""
 
 
@@ -17,7 +17,7 @@ class SphinxProgress:
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
         self._phase = ""
-        self._step = 0
+        self._step = self._steps = 0
         self._label = ""
         self._lines: Iterator[int] = iter(())
 
@@ -36,15 +36,16 @@ class SphinxProgress:
         """Show that `done` of `total` units of `phase` are done."""
         if phase != self._phase:
             self._end()
-            self._begin(phase, min(total, STEPS))
+            # As many steps as reports of this size make, so that each line says something else.
+            self._begin(phase, max(1, min(MAX_STEPS, total // max(done, 1))))
         self._label = f"{done}/{total}"
-        step = min(total, STEPS) * done // max(total, 1)
+        step = self._steps * done // max(total, 1)
         while self._step < step:
             self._step += 1
             next(self._lines, None)
 
     def _begin(self, phase: str, steps: int) -> None:
-        self._phase, self._step = phase, 0
+        self._phase, self._step, self._steps = phase, 0, steps
         self._lines = status_iterator(
             range(steps),
             f"doxtr_rag: {phase}... ",

@@ -23,10 +23,6 @@ BATCH = 1000
 PAGE = 5000
 MIN_SYNC_THRESHOLD = 2
 DEFAULT_COLLECTION = "chunks"
-# Chroma's hnswlib writes about 9 bytes of upper links a vector; a file cut off while it was
-# written can be read as hundreds of gigabytes.
-MAX_LINK_BYTES = 512
-LINK_SLACK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +165,12 @@ def create(path: Path, collection: str, records: int, graph: Graph) -> ChromaGen
 
 
 def open_generation(path: Path, collection: str) -> ChromaGeneration:
-    """Open a finished generation, through a shadow where it cannot be written.
+    """Open a finished and intact generation, through a shadow where it cannot be written.
 
     Raises:
         StoreUnavailableError: the index is broken.
     """
     with _broken_index():
-        _refuse_runaway_links(path)
         shadow = None if _accepts_writes(path) else _shadow_of(path)
         try:
             client = _client(shadow or path)
@@ -250,13 +245,6 @@ def _copy_database(source: Path, target: Path) -> None:
     finally:
         copy.close()
         origin.close()
-
-
-def _refuse_runaway_links(path: Path) -> None:
-    for links in path.glob("*/link_lists.bin"):
-        records = (links.parent / "length.bin").stat().st_size // 4
-        if links.stat().st_size > MAX_LINK_BYTES * records + LINK_SLACK_BYTES:
-            raise StoreUnavailableError(f"{links}: {links.stat().st_size} bytes for {records}")
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class CorpusState:
     is_dirty: bool
     must_rebuild: bool
     removed: int
+    manifest: str
 
     def index_is_current(self, folder: Path) -> bool:
         """Say whether the generation on disk serves exactly this corpus."""
@@ -61,7 +62,7 @@ def read_state(database: Database) -> CorpusState:
         row = connection.execute(
             "SELECT store_id, scope, m.fingerprint, dimension, collection, m.revision, "
             "erase_pending, (SELECT count(*) FROM chunks), generation, s.fingerprint, "
-            "s.revision, dirty, must_rebuild, removed FROM meta m, index_state s"
+            "s.revision, dirty, must_rebuild, removed, manifest FROM meta m, index_state s"
         ).fetchone()
     values = list(row)
     for flag in (6, 11, 12):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import re
 import secrets
@@ -25,6 +27,7 @@ INDEX_FOLDER = "index"
 CURRENT_FILE = "CURRENT"
 WRITER_LOCK = "writer.lock"
 WRITER_WAIT_S = 120.0
+CHECKSUM_BLOCK = 1 << 20
 _NAME = re.compile(r"[0-9a-f]{16}")
 
 
@@ -56,6 +59,58 @@ def begin(folder: Path) -> str:
     name = secrets.token_hex(8)
     make_private_folder(place(folder, name))
     return name
+
+
+def manifest(folder: Path, name: str) -> str:
+    """Return what a finished generation's graph files are, as JSON.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
+    root = place(folder, name)
+    with foreseen_os_errors(root):
+        return json.dumps(
+            {
+                path.relative_to(root).as_posix(): [*_stamp(path), _checksum(path)]
+                for path in _graph_files(root)
+            }
+        )
+
+
+def is_intact(folder: Path, name: str, expected: str) -> bool:
+    """Say whether a generation's graph files are those of its manifest.
+
+    Chroma must not be asked: a damaged file ends the process that opens it. Contents are read
+    only where size and time differ from the manifest's, as after a copy.
+    """
+    root = place(folder, name)
+    known = json.loads(expected)
+    try:
+        found = {path.relative_to(root).as_posix(): path for path in _graph_files(root)}
+        return found.keys() == known.keys() and all(
+            _stamp(path) == known[file][:2]
+            or (path.stat().st_size == known[file][0] and _checksum(path) == known[file][2])
+            for file, path in found.items()
+        )
+    except OSError:
+        return False
+
+
+def _graph_files(root: Path) -> list[Path]:
+    return sorted(path for path in root.glob("*/*") if path.is_file())
+
+
+def _stamp(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _checksum(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(CHECKSUM_BLOCK):
+            total.update(block)
+    return total.hexdigest()
 
 
 def swap(folder: Path, name: str) -> None:

@@ -78,7 +78,7 @@ def _refresh(folder: Path, database: Database) -> None:
     if not state.fingerprint or not state.chunks:
         generation.swap(folder, "")
         generation.remove_others(folder, "")
-        _record_build(database, state, "", set())
+        _record_build(database, state, "", "{}", set())
         return
     change = _change(database, state)
     if not (_is_small(folder, state, change) and _update(folder, database, state, change)):
@@ -101,7 +101,7 @@ def _is_small(folder: Path, state: CorpusState, change: IndexChange) -> bool:
         not (state.is_dirty or state.must_rebuild)
         and state.index_fingerprint == state.fingerprint
         and state.generation == generation.current(folder)
-        and generation.exists(folder, state.generation)
+        and generation.is_intact(folder, state.generation, state.manifest)
         and len(change) <= min(MAX_UPDATE, share)
         # Removed records stay in the graph as holes.
         and state.removed + len(change.removed) <= share
@@ -110,7 +110,7 @@ def _is_small(folder: Path, state: CorpusState, change: IndexChange) -> bool:
 
 def _update(folder: Path, database: Database, state: CorpusState, change: IndexChange) -> bool:
     if not len(change):
-        _record_update(database, state, state.generation, change)
+        _record_update(database, state, state.generation, state.manifest, change)
         return True
     name = generation.begin(folder)
     place = generation.place(folder, name)
@@ -133,7 +133,7 @@ def _update(folder: Path, database: Database, state: CorpusState, change: IndexC
     if is_sound:
         generation.swap(folder, name)
         generation.remove_others(folder, name)
-        _record_update(database, state, name, change)
+        _record_update(database, state, name, generation.manifest(folder, name), change)
     return is_sound
 
 
@@ -154,7 +154,7 @@ def _build(folder: Path, database: Database, state: CorpusState) -> None:
     chroma.compact(place)
     generation.swap(folder, name)
     generation.remove_others(folder, name)
-    _record_build(database, state, name, wanted)
+    _record_build(database, state, name, generation.manifest(folder, name), wanted)
 
 
 def _write_all(
@@ -190,7 +190,9 @@ def _indexed(database: Database) -> set[str]:
         return {text_hash for (text_hash,) in connection.execute("SELECT text_hash FROM indexed")}
 
 
-def _record_build(database: Database, state: CorpusState, name: str, wanted: set[str]) -> None:
+def _record_build(
+    database: Database, state: CorpusState, name: str, manifest: str, wanted: set[str]
+) -> None:
     with database.writing() as connection:
         connection.execute("DELETE FROM indexed")
         connection.executemany(
@@ -198,12 +200,14 @@ def _record_build(database: Database, state: CorpusState, name: str, wanted: set
         )
         connection.execute(
             "UPDATE index_state SET generation = ?, fingerprint = ?, revision = ?, dirty = 0, "
-            "must_rebuild = 0, removed = 0",
-            (name, state.fingerprint, state.revision),
+            "must_rebuild = 0, removed = 0, manifest = ?",
+            (name, state.fingerprint, state.revision, manifest),
         )
 
 
-def _record_update(database: Database, state: CorpusState, name: str, change: IndexChange) -> None:
+def _record_update(
+    database: Database, state: CorpusState, name: str, manifest: str, change: IndexChange
+) -> None:
     with database.writing() as connection:
         connection.executemany(
             "DELETE FROM indexed WHERE text_hash = ?", ((h,) for h in change.removed)
@@ -212,8 +216,9 @@ def _record_update(database: Database, state: CorpusState, name: str, change: In
             "INSERT INTO indexed (text_hash) VALUES (?)", ((h,) for h in change.added)
         )
         connection.execute(
-            "UPDATE index_state SET generation = ?, revision = ?, removed = removed + ?",
-            (name, state.revision, len(change.removed)),
+            "UPDATE index_state SET generation = ?, revision = ?, removed = removed + ?, "
+            "manifest = ?",
+            (name, state.revision, len(change.removed), manifest),
         )
 
 

@@ -170,6 +170,8 @@ class StoreReader:
             return self._index
         self._drop_index()
         place = generation.place(self.folder, state.generation)
+        if not generation.is_intact(self.folder, state.generation, state.manifest):
+            raise StoreUnavailableError(f"{place}: not the files that were written")
         index = chroma.open_generation(place, state.collection or chroma.DEFAULT_COLLECTION)
         self._index, self._opened = index, state.generation
         wanted = corpus.count_searched(self._database, state.fingerprint)

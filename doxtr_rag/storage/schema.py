@@ -71,7 +71,8 @@ CREATE TABLE index_state (
     revision INTEGER NOT NULL DEFAULT 0,
     dirty INTEGER NOT NULL DEFAULT 0,
     must_rebuild INTEGER NOT NULL DEFAULT 0,
-    removed INTEGER NOT NULL DEFAULT 0
+    removed INTEGER NOT NULL DEFAULT 0,
+    manifest TEXT NOT NULL DEFAULT '{}'
 );
 INSERT INTO index_state (one) VALUES (1);
 CREATE TABLE indexed (text_hash TEXT PRIMARY KEY) WITHOUT ROWID;

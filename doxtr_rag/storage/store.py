@@ -160,6 +160,16 @@ class EmbeddedStore:
                 publication.record_collection(connection, collection)
         return not self.is_current()
 
+    def distrust_index(self) -> None:
+        """Have the next refresh build an index that is not current from the corpus alone.
+
+        Raises:
+            StoreError: the corpus cannot be written.
+        """
+        if not self.is_current():
+            with self._database.writing() as connection:
+                connection.execute("UPDATE index_state SET dirty = 1")
+
     def rebuild(self) -> None:
         """Derive everything derived from the corpus again; nothing is embedded.
 
@@ -243,7 +253,12 @@ def refresh_indexes(stores: Sequence[EmbeddedStore], collection: str = "") -> No
         StoreError: an erasure failed, or an index could not be written.
     """
     stale = [store for store in stores if store.prepare_refresh(collection)]
-    refresh_folders([store.folder for store in stale])
+    try:
+        refresh_folders([store.folder for store in stale])
+    except StoreUnavailableError:
+        for store in stale:
+            store.distrust_index()
+        raise
     for store in stale:
         if not store.is_current():
             raise StoreUnavailableError(

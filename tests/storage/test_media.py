@@ -13,7 +13,8 @@ from doxtr_rag.storage import StoreLock, is_writable, open_reader, open_store
 
 
 def mounted(*arguments):
-    return subprocess.run(["mount", *map(str, arguments)], check=False, capture_output=True)
+    command = ["mount", *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True)
 
 
 @contextlib.contextmanager
@@ -23,7 +24,8 @@ def mount(target, *arguments):
     try:
         yield target
     finally:
-        subprocess.run(["umount", "-l", str(target)], check=True)
+        command = ["umount", "-l", str(target)]
+        subprocess.run(command, check=True)
 
 
 @pytest.fixture
@@ -63,18 +65,20 @@ def test_a_full_disk_undoes_the_publication(tmp_path):
 def test_a_disk_too_small_for_the_index_keeps_the_corpus(tmp_path):
     target = tmp_path / "small"
     target.mkdir()
-    with mount(target, "-t", "tmpfs", "-o", "size=900k", "tmpfs"):
-        with open_store(target, Scope.SHARED_ORG, "shared") as store:
-            publish(store, [chunk(str(n), f"text {n}") for n in range(300)])
-            store.seal(MODEL, DIMENSION)
-            with pytest.raises(StoreError):
-                store.refresh_index()
-            assert not store.is_current()
-            with open_reader(target, Scope.SHARED_ORG, "shared") as reader:
-                assert ids(reader.dense(vector("text 3"), 1)) == ["guide/intro#3"]
-            mounted("-o", "remount,size=64m", target)
+    with (
+        mount(target, "-t", "tmpfs", "-o", "size=900k", "tmpfs"),
+        open_store(target, Scope.SHARED_ORG, "shared") as store,
+    ):
+        publish(store, [chunk(str(n), f"text {n}") for n in range(300)])
+        store.seal(MODEL, DIMENSION)
+        with pytest.raises(StoreError):
             store.refresh_index()
-            assert store.is_current()
+        assert not store.is_current()
+        with open_reader(target, Scope.SHARED_ORG, "shared") as reader:
+            assert ids(reader.dense(vector("text 3"), 1)) == ["guide/intro#3"]
+        mounted("-o", "remount,size=64m", target)
+        store.refresh_index()
+        assert store.is_current()
 
 
 @pytest.mark.parametrize("is_writer_open", [False, True], ids=["at-rest", "while-written"])

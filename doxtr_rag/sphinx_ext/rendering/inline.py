@@ -65,7 +65,7 @@ class InlineText:
 
     def _node(self, node: nodes.Node, links: list[str]) -> str:
         if isinstance(node, nodes.Text):
-            return node.astext()
+            return str(node.astext())
         if is_hidden(node):
             return ""
         if isinstance(node, nodes.reference):

@@ -24,7 +24,7 @@ def signature_name(signature: nodes.Element) -> str:
 
 def _text(node: nodes.Node) -> str:
     if isinstance(node, nodes.Text):
-        return node.astext()
+        return str(node.astext())
     if is_hidden(node):
         return ""
     if isinstance(node, addnodes.desc_parameterlist):

