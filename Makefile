@@ -69,7 +69,7 @@ sphinx92:  ## run the Sphinx side on Sphinx 9.2 (needs Python 3.13)
 	@tools/sphinx92.sh
 
 bench: $(STAMP)  ## measure build and search on this machine
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/main_job.py $(BENCH_ARGS)
 
 soak: $(STAMP)  ## edit, kill and rebuild at random for a while, then compare with a clean build
 	@$(BIN)/python -m benchmarks.soak

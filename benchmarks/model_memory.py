@@ -13,14 +13,15 @@ WORD = "section "
 def main(name: str) -> None:
     """Load the embedder and run one batch as large as its budget allows."""
     before = resident_memory()
-    from doxtr_rag.bootstrap import model_folders  # noqa: PLC0415 - counts as the model's
-    from doxtr_rag.config.environment import read_environment  # noqa: PLC0415
+    from doxtr_rag.config.environment import read_environment  # noqa: PLC0415 - counts too
     from doxtr_rag.embedding import registry, weights  # noqa: PLC0415
     from doxtr_rag.embedding.onnx import CPU_BUDGET, OnnxEmbedder  # noqa: PLC0415
 
     imported = resident_memory()
     profile = registry.profile(name)
-    embedder = OnnxEmbedder(profile, weights.locate(profile, model_folders(read_environment())))
+    environment = read_environment()
+    folders = weights.ModelFolders(environment.cache_dir, environment.bge_m3_onnx_dir)
+    embedder = OnnxEmbedder(profile, weights.locate(profile, folders))
     loaded = resident_memory()
     length = profile.cap_tokens - 2
     texts = [WORD * length + " " * row for row in range(CPU_BUDGET // profile.cap_tokens)]

@@ -101,44 +101,51 @@ class MeteredEmbedder(Metered):
 def observe(meters: Meters) -> None:
     """Put meters between the extension's engine and its ports."""
     from doxtr_rag import bootstrap  # noqa: PLC0415 - a build without the extension stays without
-    from doxtr_rag.sphinx_ext import events  # noqa: PLC0415
+    from doxtr_rag.indexing.engine import IngestionEngine  # noqa: PLC0415
+    from doxtr_rag.sphinx_ext.session import HarvestSession  # noqa: PLC0415
 
-    class ObservedEngine(bootstrap.IngestionEngine):
-        def __init__(self, **ports: Any) -> None:
-            model, refresh = ports["model"], ports["refresh_indexes"]
-            ports["model"] = replace(
-                model, counter=metered_counter(model), embedder=metered_embedder(model)
-            )
-            ports["stores"] = {
-                scope: Metered(store, meters, "corpus (SQLite)")
-                for scope, store in ports["stores"].items()
-            }
-            ports["cache"] = Metered(ports["cache"], meters, "build cache (SQLite)")
-            ports["refresh_indexes"] = lambda stores: metered_refresh(refresh, stores)
-            super().__init__(**ports)
+    make_engine = IngestionEngine.__init__
 
-    def metered_counter(model: Any) -> Callable[[], Any]:
-        make = meters.timed("tokenizer loaded", model.counter)
-        return lambda: Metered(make(), meters, "tokens counted")
+    def make_metered(engine: IngestionEngine, **ports: Any) -> None:
+        make_engine(engine, **metered_ports(meters, ports))
 
-    def metered_embedder(model: Any) -> Callable[[], Any]:
-        make = meters.timed("model loaded", model.embedder)
-        return lambda: MeteredEmbedder(make(), meters, "embedding")
+    IngestionEngine.__init__ = make_metered  # type: ignore[method-assign,assignment]
+    for owner, method, phase in (
+        (bootstrap, "ingest", "stores opened and locked"),
+        (IngestionEngine, "ingest", "chunking and planning"),
+        (HarvestSession, "collect", "harvest"),
+        (HarvestSession, "missing", "manifest"),
+        (HarvestSession, "close", "manifest"),
+        (HarvestSession, "refresh_stale", "inventory of references"),
+        (HarvestSession, "harvest", "breadcrumbs and scopes"),
+    ):
+        setattr(owner, method, meters.timed(phase, getattr(owner, method)))
 
-    def metered_refresh(refresh: Callable[..., None], stores: Sequence[Any]) -> None:
+
+def metered_ports(meters: Meters, ports: dict[str, Any]) -> dict[str, Any]:
+    """Return an engine's ports with their meters."""
+    model, refresh = ports["model"], ports["refresh_indexes"]
+    make_counter = meters.timed("tokenizer loaded", model.counter)
+    make_embedder = meters.timed("model loaded", model.embedder)
+
+    def refresh_metered(stores: Sequence[Metered]) -> None:
         with meters.children("index (child process)"), meters.phase("index (waiting for it)"):
             refresh([store.port for store in stores])
 
-    class ObservedSession(events.HarvestSession):
-        collect = meters.timed("harvest", events.HarvestSession.collect)
-        refresh_stale = meters.timed("inventory", events.HarvestSession.refresh_stale)
-        harvest = meters.timed("surroundings", events.HarvestSession.harvest)
-        missing = meters.timed("manifest", events.HarvestSession.missing)
-        close = meters.timed("manifest", events.HarvestSession.close)
-
-    bootstrap.IngestionEngine = ObservedEngine  # type: ignore[misc]
-    events.HarvestSession = ObservedSession  # type: ignore[misc]
-    bootstrap.ingest = meters.timed("chunking and planning", bootstrap.ingest)
+    return {
+        **ports,
+        "model": replace(
+            model,
+            counter=lambda: Metered(make_counter(), meters, "tokens counted"),
+            embedder=lambda: MeteredEmbedder(make_embedder(), meters, "embedding"),
+        ),
+        "stores": {
+            scope: Metered(store, meters, "corpus (SQLite)")
+            for scope, store in ports["stores"].items()
+        },
+        "cache": Metered(ports["cache"], meters, "build cache (SQLite)"),
+        "refresh_indexes": refresh_metered,
+    }
 
 
 def main(arguments: Sequence[str]) -> int:

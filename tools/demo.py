@@ -25,6 +25,7 @@ rag_embedding_provider = {PROFILE!r}
 rag_source_roots = ["doc/usage", "doc/tutorial", "doc/man", "doc/extdev"]  # the rest is private
 rag_serve = "off"
 intersphinx_mapping = {{}}  # the demo needs no other site
+html_baseurl = ""  # so that answers open the pages built here
 """
 QUESTIONS = (
     "How do I make the build fail when there is a warning?",

@@ -40,12 +40,11 @@ class IndexChange:
         return len(self.added) + len(self.removed)
 
 
-def main(folders: Sequence[str]) -> int:
-    """Refresh the index of each store; one that fails does not stop the others."""
+def main(folders: Sequence[str]) -> list[str]:
+    """Refresh the index of each store and return why some could not be."""
     os.umask(0o077)
     reasons = [_failure(Path(folder)) for folder in folders]
-    sys.stderr.writelines(f"{reason}\n" for reason in reasons if reason)
-    return 1 if any(reasons) else 0
+    return [reason for reason in reasons if reason]
 
 
 def _failure(folder: Path) -> str:
@@ -223,4 +222,4 @@ def _record_update(
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit("\n".join(main(sys.argv[1:])) or 0)

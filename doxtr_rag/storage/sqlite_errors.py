@@ -14,6 +14,7 @@ from doxtr_rag.core.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from doxtr_rag.storage.writability import is_writable
 
 SCOPE_MISMATCH = "chunk of another scope"
 """What the corpus's own trigger says of a chunk that slipped past the guard."""
@@ -42,7 +43,7 @@ def _foreseen(path: Path, said: str) -> StoreError | ScopeViolationError:
         return StoreUnavailableError(
             f"{path}: the disk is full, the last step was undone: free some space and run again"
         )
-    if "readonly" in said:
+    if "readonly" in said or ("unable to open" in said and not is_writable(path.parent)):
         return StoreReadOnlyError(
             f"{path}: not writable: give the folder write permission, "
             "or configure a store elsewhere"

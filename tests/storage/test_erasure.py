@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from store_samples import DIMENSION, MODEL, PROJECT, chunk, fill, publish, vector
+from store_samples import DIMENSION, MODEL, PROJECT, chunk, fill, index, publish, vector
 
 from doxtr_rag.core.errors import StoreLockedError
 from doxtr_rag.storage import rebuild
@@ -59,7 +59,7 @@ def test_the_vector_and_the_anchor_of_withdrawn_text_leave_the_index_too(store, 
     store.withdraw(PROJECT, [secret.chunk.chunk_id])
     assert reader.dense(vector(secret.chunk.text), 1)[0].score < 0.99
     assert [code.code for code in reader.degradations()] == ["index_dirty"]
-    store.refresh_index()
+    index(store)
     for trace in (
         stems_of(MARKER),
         vector(secret.chunk.text)[:24],
@@ -74,7 +74,7 @@ def test_a_text_that_another_chunk_still_has_keeps_its_vector(store, reader):
     texts = {s.chunk.text_hash for s in twins}
     fill(store, twins)
     store.withdraw(PROJECT, ["guide/intro#a"])
-    store.refresh_index()
+    index(store)
     assert not store.missing(MODEL, texts)
     assert [hit.chunk_id for hit in reader.dense(vector("same"), 5)] == ["guide/intro#b"]
 
@@ -97,7 +97,7 @@ def test_an_erasure_that_a_reader_blocks_is_said_and_finished_later(store, reade
         connection.execute("ROLLBACK")
     assert not store.is_current()
     assert not reader.lexical(MARKER, 5)
-    store.refresh_index()
+    index(store)
     assert store.is_current()
     assert files_with(folder, stems_of(MARKER)) == []
 

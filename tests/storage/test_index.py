@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from store_samples import DIMENSION, MODEL, chunk, fill, ids, publish, vector
+from store_samples import DIMENSION, MODEL, chunk, fill, ids, index, publish, vector
 
 from doxtr_rag.core.errors import ParityError, StoreUnavailableError
 from doxtr_rag.core.scope import Scope
@@ -94,7 +94,7 @@ def test_a_wiped_index_is_repaired_by_the_next_run(store, reader, folder, lost):
     assert ids(reader.dense(vector("text 9"), 1)) == ["guide/intro#n00009"]
     assert codes(reader) == ["index_dirty"]
     assert not store.is_current()
-    store.refresh_index()
+    index(store)
     assert store.is_current()
     assert ids(reader.dense(vector("text 9"), 1)) == ["guide/intro#n00009"]
     assert codes(reader) == []
@@ -114,7 +114,7 @@ def test_a_damaged_index_never_gives_an_empty_answer(store, folder, damaged):
         assert ids(reader.dense(vector("text 9"), 1)) == ["guide/intro#n00009"]
         assert codes(reader) == ["index_corrupt"]
         assert not store.is_current()
-        store.refresh_index()
+        index(store)
         assert ids(reader.dense(vector("text 9"), 1)) == ["guide/intro#n00009"]
         assert codes(reader) == []
 
@@ -150,7 +150,7 @@ def test_a_change_that_leaves_the_texts_alone_keeps_the_generation(store, folder
     publish(store, many(10), origin="mount")
     store.seal(MODEL, DIMENSION)
     assert not store.is_current()
-    store.refresh_index()
+    index(store)
     assert store.is_current()
     assert generations(folder) == before
 
@@ -169,7 +169,7 @@ def test_the_last_chunk_takes_the_index_with_it(store, reader, folder):
     fill(store, many(3))
     publish(store, [], deletes=[f"guide/intro#n{n:05}" for n in range(3)])
     store.seal(MODEL, DIMENSION)
-    store.refresh_index()
+    index(store)
     assert store.is_current()
     assert generations(folder) == []
     assert reader.dense(vector("text 1"), 3) == []
@@ -233,7 +233,7 @@ def test_a_killed_build_costs_nothing_but_time(store, reader, folder):
     assert current(folder) == old
     assert not store.is_current()
     assert ids(reader.dense(vector("text 777"), 1)) == ["guide/intro#n00777"]
-    store.refresh_index()
+    index(store)
     assert store.is_current()
     assert len(generations(folder)) == 1
     assert ids(reader.dense(vector("text 777"), 1)) == ["guide/intro#n00777"]
@@ -251,7 +251,7 @@ def test_a_killed_update_leaves_the_old_generation_whole(store, reader, folder, 
     child.kill()
     child.wait()
     assert len(reader.dense(vector("text 510"), 250)) == 220
-    store.refresh_index()
+    index(store)
     assert len(generations(folder)) == 1
     reader.verify()
 
@@ -265,7 +265,7 @@ def test_a_reader_sees_each_commit_while_a_writer_writes(store, reader, folder):
             f"guide/intro#n{100 + round_:05}"
         ]
         assert codes(reader) == ["index_dirty"]
-    store.refresh_index()
+    index(store)
     assert ids(reader.dense(vector("text 101"), 1)) == ["guide/intro#n00101"]
     assert codes(reader) == []
 

@@ -44,7 +44,7 @@ def test_the_best_chunk_comes_first(store, reader, query, best):
         "stem": "Every configuration is a file.",
         "gear": "Oil the gearbox.",
         "dotted": "Call os.path.join with parts.",
-        "paths": "A join of the path of an os.",
+        "paths": "A join in the path by an os.",
         "accent": "Meet in the cafe.",
         "stop": "of",
     }

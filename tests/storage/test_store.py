@@ -13,6 +13,7 @@ from store_samples import (
     PROJECT,
     chunk,
     fill,
+    index,
     publish,
     save,
     vector,
@@ -165,7 +166,7 @@ def test_two_projects_need_one_model(store):
         store.check_identity(PROJECT, OTHER_MODEL)
     store.check_identity(PROJECT, MODEL)
     store.check_identity("other", OTHER_MODEL)
-    publish(store, [chunk("a", "one")], model=OTHER_MODEL)
+    publish(store, [chunk("a", "two")], model=OTHER_MODEL)
     with pytest.raises(ParityError, match="rebuild --scope shared"):
         store.seal(OTHER_MODEL, DIMENSION)
     assert store.fingerprint() == MODEL
@@ -182,7 +183,7 @@ def test_a_project_that_changes_its_model_is_searched_with_it_after_the_seal(sto
     publish(store, [chunk("a", "one")], model=OTHER_MODEL)
     assert reader.fingerprint() == MODEL
     store.seal(OTHER_MODEL, DIMENSION)
-    store.refresh_index()
+    index(store)
     (hit,) = reader.dense(vector("one", model=OTHER_MODEL), 1)
     assert (hit.chunk_id, round(hit.score, 5)) == ("guide/intro#a", 1.0)
     assert reader.degradations() == []
@@ -194,6 +195,7 @@ def test_files_are_for_their_owner_alone(tmp_path, umask):
     try:
         with open_store(tmp_path / "deep" / "store", Scope.SHARED_ORG, "shared") as made:
             fill(made, [chunk("a", "one")])
+            made.rebuild()
             modes = {
                 path.relative_to(tmp_path): stat.S_IMODE(path.stat().st_mode)
                 for path in tmp_path.rglob("*")
@@ -287,7 +289,7 @@ def test_stats_count_what_is_there(store, folder):
     assert (figures.documents, figures.chunks, figures.projects) == (2, 3, (PROJECT,))
     assert (figures.scope, figures.revision, figures.index) == ("SHARED_ORG", 1, "index_dirty")
     store.seal(MODEL, DIMENSION)
-    store.refresh_index()
+    index(store)
     figures = stats(folder)
     assert (figures.fingerprint, figures.dimension, figures.index) == (MODEL, DIMENSION, "ready")
     assert figures.bytes_on_disk > 50_000

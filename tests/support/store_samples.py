@@ -6,6 +6,7 @@ from array import array
 
 from doxtr_rag.core.documents import DocumentChunk, Locator, ScopedChunk
 from doxtr_rag.core.scope import Scope, ScopeDecision, ScopeSignal
+from doxtr_rag.storage import index_process
 
 DIMENSION = 8
 MODEL = "f" * 64
@@ -60,7 +61,13 @@ def fill(store, chunks, **options):
     """Publish, seal and index."""
     publish(store, chunks, **options)
     store.seal(options.get("model", MODEL), DIMENSION)
-    store.refresh_index()
+    index(store)
+
+
+def index(store):
+    """Do here what `refresh_index` has a child process do, which takes most of a second."""
+    if store.prepare_refresh():
+        index_process.refresh(store.folder)
 
 
 def ids(hits):

@@ -17,6 +17,7 @@ from doxtr_rag.sphinx_ext.rendering.visibility import is_hidden, plain_text
 
 _SOFT_BREAK = re.compile(r"[ \t]*\n[ \t]*")
 _BACKTICKS = re.compile(r"`+")
+_LINE_BREAK = "sd_line_break"
 
 
 def code_span(text: str) -> str:
@@ -32,7 +33,7 @@ def code_span(text: str) -> str:
 def marked(marker: str, text: str) -> str:
     """Put emphasis markers around the text, unless they could not be told from its own."""
     core = text.strip()
-    if not core or marker[0] in core:
+    if not core or marker in core or core.startswith(marker[0]):
         return text
     before, _, after = text.partition(core)
     return f"{before}{marker}{core}{marker}{after}"
@@ -102,8 +103,10 @@ def _verbatim(node: nodes.Element) -> str | None:
 
 
 def _attribute_text(leaf: nodes.Element) -> str:
+    if type(leaf).__name__ == _LINE_BREAK:
+        return " "
     source = leaf.get("code") or leaf.get("uml")
-    return code_span(str(source)) if source else str(leaf.get("alt") or " ")
+    return code_span(str(source)) if source else str(leaf.get("alt") or "")
 
 
 def _decorated(node: nodes.Element, text: str) -> str:

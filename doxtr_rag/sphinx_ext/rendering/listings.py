@@ -36,18 +36,14 @@ def _math_block(_: Renderer, node: nodes.Element) -> list[Block]:
 
 
 def _production_list(renderer: Renderer, node: nodes.Element) -> list[Block]:
-    productions = [child for child in node.children if isinstance(child, nodes.Element)]
-    width = max((len(child.get("tokenname", "")) for child in productions), default=0)
-    lines = [_production(child, width) for child in productions]
-    return with_links(code_block("\n".join(lines)), renderer.inline.links(node), 0)
-
-
-def _production(node: nodes.Element, width: int) -> str:
-    text = plain_text(node).rstrip()
+    names = [str(child.get("tokenname", "")) for child in node.children]
+    rules = [plain_text(child).rstrip() for child in node.children]
     # Before Sphinx 8.2 the name of a token is an attribute only.
-    if "::=" in text or not node.get("tokenname"):
-        return text
-    return f"{node['tokenname'].ljust(width)} ::= {text.strip()}"
+    if not any("::=" in rule for rule in rules):
+        width = max(map(len, names), default=0)
+        heads = [f"{name.ljust(width)} ::= " if name else " " * (width + 5) for name in names]
+        rules = [head + rule for head, rule in zip(heads, rules, strict=True)]
+    return with_links(code_block("\n".join(rules)), renderer.inline.links(node), 0)
 
 
 def _diagram(renderer: Renderer, node: nodes.Element) -> list[Block]:

@@ -78,19 +78,13 @@ def _option_list(renderer: Renderer, node: nodes.Element) -> list[Block]:
 
 
 def _option(renderer: Renderer, node: nodes.Element) -> list[Block]:
-    options = ", ".join(code_span(_option_text(option)) for option in node.findall(nodes.option))
+    options = ", ".join(
+        code_span("".join(part.astext() for part in option.children))
+        for option in node.findall(nodes.option)
+    )
     described = [child for child in node.children if isinstance(child, nodes.description)]
     body = renderer.blocks(chain.from_iterable(child.children for child in described))
     return labelled(options, body, "\n")
-
-
-def _option_text(option: nodes.Element) -> str:
-    return "".join(
-        f"{child.get('delimiter', ' ')}{child.astext()}"
-        if isinstance(child, nodes.option_argument)
-        else child.astext()
-        for child in option.children
-    )
 
 
 def _line_block(renderer: Renderer, node: nodes.Element) -> list[Block]:
