@@ -27,6 +27,7 @@ from doxtr_rag.storage import (
     RunRecord,
     StoreStats,
     open_reader,
+    read_ledger,
     stats,
 )
 
@@ -77,15 +78,16 @@ def overview(project: Project, runs: int) -> Overview:
     """
     settings = project.settings
     stores = {STORE_NAMES[scope]: _stats(settings.store_path(scope)) for scope in Scope}
-    ledger = settings.store_path(Scope.LOCAL_PRIVATE)
     is_filled = stores[STORE_NAMES[Scope.LOCAL_PRIVATE]] is not None
+    ledger = settings.store_path(Scope.LOCAL_PRIVATE)
+    last_runs, failures = read_ledger(ledger, runs) if is_filled else ([], [])
     return Overview(
         project=settings.project,
         root=settings.root,
         profile=settings.profile,
         stores=stores,
-        runs=last_runs(ledger, runs) if is_filled else (),
-        failures=failures(ledger) if is_filled else (),
+        runs=last_runs,
+        failures=failures,
         degraded=[
             Degradation(found.index, f"{name}: the index is behind: run sphinx-build")
             for name, found in stores.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from doxtr_rag.core.cutting import clean
 from doxtr_rag.core.documents import StoredChunk, Vector
 from doxtr_rag.core.errors import DoxtrRagError, ParityError, StoreError
 from doxtr_rag.core.ports import Degradation, Embedder, SearchableStore
@@ -61,6 +62,7 @@ class Retriever:
             EmbeddingError: the question could not be embedded.
         """
         usable, degraded = self._usable()
+        query = clean(query)
         vector = self._embedder().embed_query(query)
         rankings: list[list[Hit]] = []
         failures: list[StoreError] = []

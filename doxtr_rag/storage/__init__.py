@@ -6,7 +6,7 @@ from pathlib import Path
 
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.build_cache import BuildCache
-from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord
+from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord, read_ledger
 from doxtr_rag.storage.lock import StoreLock, holder
 from doxtr_rag.storage.reader import StoreReader
 from doxtr_rag.storage.stats import StoreStats, stats
@@ -26,6 +26,7 @@ __all__ = [
     "is_writable",
     "open_reader",
     "open_store",
+    "read_ledger",
     "rebuild",
     "refresh_indexes",
     "stats",

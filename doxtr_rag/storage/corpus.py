@@ -162,3 +162,18 @@ def projects_without_vectors(connection: sqlite3.Connection, fingerprint: str) -
 def listed(values: Collection[str]) -> str:
     """Return values as one JSON parameter: a statement takes few, and a list of any length."""
     return json.dumps(list(values))
+
+
+def sample(database: Database, fingerprint: str) -> tuple[str, str, Vector] | None:
+    """Return id, embedding input and vector of the first chunk; None when there is none."""
+    with database.reading() as connection:
+        row = connection.execute(
+            "SELECT c.id, c.header, c.text, v.vector FROM chunks c "
+            "JOIN vectors v ON v.text_hash = c.text_hash AND v.fingerprint = ? "
+            "ORDER BY c.id LIMIT 1",
+            (fingerprint,),
+        ).fetchone()
+    if row is None:
+        return None
+    chunk_id, header, text, vector = row
+    return chunk_id, "\n\n".join(filter(None, (header, text))), vector

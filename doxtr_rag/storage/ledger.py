@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from datetime import datetime, timezone
 
-from doxtr_rag.storage.database import Database
+from doxtr_rag.storage.database import Database, open_for_reading
 
 KEPT_RUNS = 200
 
@@ -94,3 +96,15 @@ class RunLedger:
                 "ORDER BY project, origin, document"
             ).fetchall()
         return [FailureRecord(*row) for row in rows]
+
+
+def read_ledger(folder: Path, runs: int) -> tuple[list[RunRecord], list[FailureRecord]]:
+    """Return the latest runs and the failures of a store that is not open.
+
+    Raises:
+        IndexNotBuiltError: nothing was ever stored there.
+        StoreError: the corpus cannot be read.
+    """
+    with closing(open_for_reading(folder)) as database:
+        ledger = RunLedger(database)
+        return ledger.last_runs(runs), ledger.failures()

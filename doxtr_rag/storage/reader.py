@@ -107,6 +107,14 @@ class StoreReader:
         """
         return corpus.read_chunks(self._database, chunk_ids)
 
+    def sample(self) -> tuple[str, str, Vector] | None:
+        """Return id, embedding input and vector of a chunk; None when there is none.
+
+        Raises:
+            StoreError: the corpus cannot be read.
+        """
+        return corpus.sample(self._database, corpus.read_state(self._database).fingerprint)
+
     def degradations(self) -> list[Degradation]:
         """Say what this store cannot do as it should; empty when nothing is."""
         state = corpus.read_state(self._database)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,21 +19,6 @@ from doxtr_rag.core.documents import Section
 from doxtr_rag.sphinx_ext.harvester import InternalLinks, caption_labels, harvest
 
 AFTER_OTHER_EXTENSIONS = 950
-EXTENSIONS = (
-    "harvest_project",
-    "myst_parser",
-    "sphinx_design",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.doctest",
-    "sphinx.ext.graphviz",
-    "sphinx.ext.ifconfig",
-    "sphinx.ext.inheritance_diagram",
-    "sphinx.ext.todo",
-    "sphinx.ext.viewcode",
-)
-
-
 class HarvestBuilder(StandaloneHTMLBuilder):
     """html without pages."""
 
@@ -73,20 +57,26 @@ class Harvested:
     warnings: str = ""
 
 
-def harvest_sources(root: Path, sources: Mapping[str, str], **settings: object) -> Harvested:
-    """Write `file name -> text` below `root`, resolve everything, return what was harvested."""
-    values = {"project": "Demo", "extensions": list(EXTENSIONS), **settings}
-    conf = "".join(f"{key} = {value!r}\n" for key, value in values.items())
-    for name, text in {**sources, "conf.py": conf}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
+def harvest_text(root: Path, text: str, **settings: object) -> tuple[Section, ...]:
+    """Return the sections of a project that consists of one reStructuredText document."""
+    source = root / "source"
+    source.mkdir()
+    conf = {"extensions": ["harvest_project"], **settings}
+    lines = (f"{key} = {value!r}\n" for key, value in conf.items())
+    (source / "conf.py").write_text("".join(lines), encoding="utf-8")
+    (source / "index.rst").write_text(text, encoding="utf-8")
+    return harvest_folder(source, root / "out").sections["index"]
+
+
+def harvest_folder(source: Path, out: Path) -> Harvested:
+    """Resolve every document of a project and return what was harvested."""
     found, warnings = Harvested(), io.StringIO()
-    with patch_docutils(str(root)), docutils_namespace():
+    with patch_docutils(str(source)), docutils_namespace():
         app = Sphinx(
-            srcdir=root,
-            confdir=root,
-            outdir=root / "_out",
-            doctreedir=root / "_doctrees",
+            srcdir=source,
+            confdir=source,
+            outdir=out,
+            doctreedir=out / "doctrees",
             buildername="harvest",
             status=None,
             warning=warnings,
@@ -102,8 +92,6 @@ def harvest_sources(root: Path, sources: Mapping[str, str], **settings: object) 
 
 
 def _collect(found: Harvested, app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    if str(doctree.get("source")) != str(app.env.doc2path(docname)):
-        return
     uris = {name: app.builder.get_target_uri(name) for name in app.env.all_docs}
     links = InternalLinks(uris, docname)
     labels = caption_labels(app.env.toc_fignumbers.get(docname, {}), app.config.numfig_format)
@@ -115,10 +103,21 @@ def _collect(found: Harvested, app: Sphinx, doctree: nodes.document, docname: st
 
 
 def _state(doctree: nodes.document) -> tuple[str, bytes]:
-    """Everything of a tree that a writer could see; links to parents and settings included."""
-    children = [(id(node), id(node.parent)) for node in doctree.findall()]
+    """Everything of a tree that a writer could see: text, attributes, which node is where."""
+    places = [(id(node), id(node.parent)) for node in doctree.findall()]
     attributes = [
         sorted((key, repr(value)) for key, value in node.attributes.items())
         for node in doctree.findall(nodes.Element)
     ]
-    return doctree.pformat(), pickle.dumps((children, attributes, sorted(vars(doctree))))
+    return doctree.pformat(), pickle.dumps((places, attributes, sorted(vars(doctree))))
+
+
+def dump(sections: tuple[Section, ...]) -> str:
+    """Return sections as a text to compare: `# anchor | titles`, then `## kind -> links`."""
+    lines: list[str] = []
+    for section in sections:
+        lines.append(f"# {section.anchor or '(no anchor)'} | {' / '.join(section.titles)}")
+        for block in section.blocks:
+            links = f" -> {', '.join(block.links)}" if block.links else ""
+            lines += [f"## {block.kind.value}{links}", block.text]
+    return "\n".join(lines) + "\n"

@@ -12,6 +12,7 @@ PACKED_CHARS = 800
 """A list longer than this becomes several blocks, so that it can be cut between its items."""
 
 _LIST_ITEM = re.compile(r"(?:-|\(?\w+[.)]) ")
+_IN_LIST = re.compile(rf"\s|{_LIST_ITEM.pattern}")
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -25,7 +26,7 @@ def code_block(code: str, language: str = "") -> list[Block]:
     code = code.strip("\n")
     if not code.strip():
         return []
-    fence = "`" * max(3, *(len(found) + 1 for found in _BACKTICKS.findall(code)), 3)
+    fence = "`" * max([3, *(len(found) + 1 for found in _BACKTICKS.findall(code))])
     return [Block(BlockKind.CODE, f"{fence}{language}\n{code}\n{fence}")]
 
 
@@ -78,12 +79,18 @@ def packed(items: Iterable[Sequence[Block]]) -> list[Block]:
     is_open = False
     for blocks in items:
         if is_open and _fits(result[-1], blocks):
-            separator = "\n\n" if "\n\n" in result[-1].text + blocks[0].text else "\n"
-            result.append(joined((result.pop(), blocks[0]), separator))
+            result.append(joined((result[-1], blocks[0]), _gap(result.pop().text, blocks[0].text)))
             continue
         result.extend(blocks)
         is_open = len(blocks) == 1 and blocks[0].kind is BlockKind.TEXT
     return result
+
+
+def _gap(above: str, below: str) -> str:
+    """Return what keeps two items apart: text right below a list item would continue it."""
+    last_line = above.rpartition("\n")[2]
+    continues = _IN_LIST.match(last_line) and not _LIST_ITEM.match(below)
+    return "\n\n" if continues or "\n\n" in above or "\n\n" in below else "\n"
 
 
 def _fits(last: Block, blocks: Sequence[Block]) -> bool:

@@ -42,7 +42,7 @@ def _production_list(renderer: Renderer, node: nodes.Element) -> list[Block]:
     if not any("::=" in rule for rule in rules):
         width = max(map(len, names), default=0)
         heads = [f"{name.ljust(width)} ::= " if name else " " * (width + 5) for name in names]
-        rules = [head + rule for head, rule in zip(heads, rules, strict=True)]
+        rules = [head + rule.lstrip() for head, rule in zip(heads, rules, strict=True)]
     return with_links(code_block("\n".join(rules)), renderer.inline.links(node), 0)
 
 
