@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sphinx_project import SUPPORT, Page, Project, build
@@ -75,7 +76,7 @@ def test_a_hit_opens_the_built_page(built, monkeypatch, capsys):
     hits = json.loads(capsys.readouterr().out)["data"]["hits"]
     url = next(hit["url"] for hit in hits if hit["id"] == "demo/guide#ports")
     page, _, anchor = url.removeprefix("file://").partition("#")
-    assert f'id="{anchor}"' in open(page, encoding="utf-8").read()  # noqa: PTH123, SIM115
+    assert f'id="{anchor}"' in Path(page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Index Sphinx's own documentation and ask it three questions: `make demo`.
 
-Everything lies in `.cache/demo`; a finished demo is used again.
+Everything lies in `.cache/demo`. A second run embeds nothing, since nothing changed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ html_baseurl = ""  # so that answers open the pages built here
 """
 QUESTIONS = (
     "How do I make the build fail when there is a warning?",
-    "How can a page stay out of every table of contents without a warning?",
+    "How do I number figures and refer to them by number?",
     "How long is a deprecated interface kept before it is removed?",
 )
 HITS_SHOWN = 2
 QUOTE_WIDTH = 160
 STEP = re.compile(r"(?P<phase>[^.\[]+)\.\.\.\s*\[\s*(?P<percent>\d+)%\]")
 PERCENT_STEP = 25
+OWN = "doxtr_rag: "
+LONG_PHASES = ("reading sources", "writing output")
 
 
 class DemoError(Exception):
@@ -101,18 +103,20 @@ def build(doc: Path, html: Path) -> None:
 
 def show_progress(line: str, shown: tuple[str, int]) -> tuple[str, int]:
     """Print a step of a phase, or a line of our own, once; return what was printed last."""
-    if "doxtr_rag" in line and "WARNING" not in line:
-        say(f"      {line.strip()}")
     step = STEP.match(line)
     if not step:
+        if line.startswith(OWN):
+            say(f"      {line.removeprefix(OWN).strip()}")
         return shown
-    reached = (step["phase"].strip(), int(step["percent"]) // PERCENT_STEP * PERCENT_STEP)
-    if reached != shown:
-        say(f"      {reached[0]} {reached[1]} %")
+    phase, percent = step["phase"].removeprefix(OWN).strip(), int(step["percent"])
+    reached = (phase, percent // PERCENT_STEP * PERCENT_STEP)
+    is_long = line.startswith((OWN, *LONG_PHASES))
+    if is_long and reached != shown and reached[1]:
+        say(f"      {phase} {reached[1]} %")
     return reached
 
 
-def ask(doc: Path, html: Path, question: str) -> None:
+def ask(doc: Path, question: str) -> None:
     """Print the question and its best hits, each with the page that proves it."""
     done = subprocess.run(
         [*COMMAND, "--conf", str(doc), "--json", "search", question, "--top-k", str(HITS_SHOWN)],
@@ -131,7 +135,7 @@ def ask(doc: Path, html: Path, question: str) -> None:
         shortened = quote if len(quote) <= QUOTE_WIDTH else f"{quote[:QUOTE_WIDTH]}..."
         say(f"     {hit['rank']}. {' > '.join(hit['breadcrumb'])}  [{hit['scope']}]")
         say(f"        {shortened}")
-        say(f"        {html.as_uri()}/{hit['url']}")
+        say(f"        {hit['url']}")
     if not answer["hits"]:
         raise DemoError("the search found nothing")
 
@@ -142,18 +146,13 @@ def run() -> None:
     say(f"1/4  Sphinx's documentation, in {DEMO.relative_to(REPOSITORY)}")
     doc = prepare()
     html = doc.parent.parent / "html"
-    finished = html.parent / "finished"
     say(f"2/4  the model {PROFILE}")
     fetch_weights()
-    if finished.exists():
-        say("3/4  built before: `rm -r .cache/demo` starts over")
-    else:
-        say("3/4  sphinx-build -b html -j 2 (a few minutes: every section is embedded)")
-        build(doc, html)
-        finished.touch()
+    say("3/4  sphinx-build -b html -j 2 (minutes at first: every section is embedded)")
+    build(doc, html)
     say("4/4  three questions")
     for question in QUESTIONS:
-        ask(doc, html, question)
+        ask(doc, question)
     say(f"\ndone in {time.monotonic() - started:.0f} s; ask your own:")
     say(f"  .venv/bin/doxtr-rag --conf {doc.relative_to(REPOSITORY)} search 'your question'")
 

@@ -164,6 +164,9 @@ def _write_all(
     wanted: set[str] = set()
     for batch in searched_vectors(database, state.fingerprint):
         opened.write(batch)
+        if total < chroma.MIN_SYNC_THRESHOLD:
+            # A single record does not reach the threshold, so every reader would persist it.
+            opened.write(batch)
         wanted.update(text_hash for text_hash, _ in batch)
     opened.close()
     return wanted

@@ -293,3 +293,32 @@ def test_a_store_moved_to_another_place_needs_no_rebuild(tmp_path):
     with open_reader(tmp_path / "there", Scope.SHARED_ORG, "shared") as reader:
         assert ids(reader.dense(vector("text 3"), 1)) == ["guide/intro#n00003"]
         reader.verify()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_readers_change_no_file_of_the_index(store, folder, tmp_path, count):
+    fill(store, many(count))
+
+    def graph_files(place):
+        files = (path for path in (place / "index").glob("*/*/*") if path.is_file())
+        return {path.relative_to(place): path.read_bytes() for path in files}
+
+    before = graph_files(folder)
+    for _ in range(2):
+        with open_reader(folder, Scope.SHARED_ORG, "shared") as reader:
+            assert len(reader.dense(vector("text 0"), count)) == count
+            reader.verify()
+    assert graph_files(folder) == before
+    moved = tmp_path / "moved"
+    shutil.copytree(folder, moved)
+    with open_reader(moved, Scope.SHARED_ORG, "shared") as reader:
+        reader.verify()
+        assert codes(reader) == []
+
+
+def test_a_sample_is_a_chunk_with_its_input_and_vector(store, reader):
+    assert reader.sample() is None
+    fill(store, many(3))
+    chunk_id, text, stored = reader.sample()
+    assert (chunk_id, text) == ("guide/intro#n00000", "text 0")
+    assert stored == vector("text 0")

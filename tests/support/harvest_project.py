@@ -19,6 +19,8 @@ from doxtr_rag.core.documents import Section
 from doxtr_rag.sphinx_ext.harvester import InternalLinks, caption_labels, harvest
 
 AFTER_OTHER_EXTENSIONS = 950
+
+
 class HarvestBuilder(StandaloneHTMLBuilder):
     """html without pages."""
 

@@ -45,7 +45,9 @@ def _cache_folder() -> Path:
 def _download(folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", *DOWNLOAD, "--quiet", "--dest", str(folder)]
     try:
-        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        run = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
+        )
     except subprocess.TimeoutExpired as error:
         raise SphinxDocsError(f"no answer in {TIMEOUT_S} s: pip {' '.join(DOWNLOAD)}") from error
     archives = sorted(folder.glob("sphinx-*.tar.gz"))

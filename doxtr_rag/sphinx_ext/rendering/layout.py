@@ -79,7 +79,8 @@ def packed(items: Iterable[Sequence[Block]]) -> list[Block]:
     is_open = False
     for blocks in items:
         if is_open and _fits(result[-1], blocks):
-            result.append(joined((result[-1], blocks[0]), _gap(result.pop().text, blocks[0].text)))
+            above, below = result.pop(), blocks[0]
+            result.append(joined((above, below), _gap(above.text, below.text)))
             continue
         result.extend(blocks)
         is_open = len(blocks) == 1 and blocks[0].kind is BlockKind.TEXT
