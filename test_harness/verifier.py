@@ -58,17 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
     baseline = json.loads(BASELINE.read_text(encoding="utf-8"))
     failed = False
     for name, count in counts.items():
-        wanted = baseline.get(name)
-        failed = failed or count != wanted
-        print(
-            f"{'ok' if count == wanted else 'FAILED':7} {name}: {count} warnings, {wanted} wanted"
-        )
-        if count != wanted:
+        is_same = count == baseline.get(name)
+        failed = failed or not is_same
+        verdict = "ok" if is_same else "FAILED"
+        print(f"{verdict:7} {name}: {count} warnings, {baseline.get(name)} expected")
+        if not is_same:
             print("".join(f"        {line}\n" for line in texts[name]), end="")
     if failed:
-        print(
-            "a count that is meant to change: make verifier, then test_harness/verifier.py --update"
-        )
+        print("if the change is meant: .venv/bin/python test_harness/verifier.py --update")
     return 1 if failed else 0
 
 

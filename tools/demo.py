@@ -76,7 +76,8 @@ def prepare() -> Path:
 
 def fetch_weights() -> None:
     """Make sure that the demo's model is on this machine."""
-    subprocess.run([*COMMAND, "fetch-weights", "--profile", PROFILE, "--quiet"], check=True)
+    command = [*COMMAND, "fetch-weights", "--profile", PROFILE, "--quiet"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def build(doc: Path, html: Path) -> None:

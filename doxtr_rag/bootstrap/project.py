@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from doxtr_rag.config.conf_file import find_settings, load_settings, read_conf
 from doxtr_rag.config.environment import Environment, read_environment
 from doxtr_rag.config.schema import SphinxRAGConfig
 from doxtr_rag.config.settings import ProjectSettings, resolve
 from doxtr_rag.core.errors import IndexNotBuiltError
-from doxtr_rag.core.ports import Embedder, Progress, TokenCounter
+from doxtr_rag.core.ports import Embedder, Progress
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.embedding import registry, weights
 from doxtr_rag.indexing.vectors import Model
+
+if TYPE_CHECKING:
+    from doxtr_rag.embedding.tokenizer import ProfileTokenizer
 
 STORE_NAMES = {Scope.SHARED_ORG: "shared", Scope.LOCAL_PRIVATE: "private"}
 
@@ -102,7 +106,7 @@ def model(project: Project) -> Model:
     folder = weights.locate(profile, folders)
 
     @cache
-    def counter() -> TokenCounter:
+    def tokenizer() -> ProfileTokenizer:
         from doxtr_rag.embedding.tokenizer import ProfileTokenizer  # noqa: PLC0415 - see module
 
         weights.verify(profile, folder, folders.receipts)
@@ -112,10 +116,10 @@ def model(project: Project) -> Model:
     def embedder() -> Embedder:
         from doxtr_rag.embedding.onnx import OnnxEmbedder  # noqa: PLC0415 - see module
 
-        weights.verify(profile, folder, folders.receipts)
-        return OnnxEmbedder(profile, folder, project.settings.device)
+        # One tokenizer for counting and encoding: a large vocabulary takes a second to load.
+        return OnnxEmbedder(profile, folder, project.settings.device, tokenizer=tokenizer())
 
-    return Model(profile.fingerprint, profile.dimension, counter, embedder)
+    return Model(profile.fingerprint, profile.dimension, tokenizer, embedder)
 
 
 def fetch_weights(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import sphinx
 from sphinx.util import logging
 
 from doxtr_rag.core.documents import DocumentContext, DocumentInput, Harvest, Section
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from doxtr_rag.sphinx_ext.surroundings import Surroundings
 
 ORIGIN = "sphinx"
+TAGS_ARE_PASSED = (9, 0)
+"""The first Sphinx that wants the tags of a build to resolve a document."""
 
 logger = logging.getLogger("doxtr_rag")
 
@@ -85,8 +88,9 @@ class HarvestSession:
             and self._is_current(app.env, name)
             and not changed.isdisjoint(self._manifest.entries[name].words)
         ]
+        tags = {"tags": app.tags} if sphinx.version_info >= TAGS_ARE_PASSED else {}
         for name in stale:
-            app.env.get_and_resolve_doctree(name, app.builder, tags=app.tags)
+            app.env.get_and_resolve_doctree(name, app.builder, **tags)
         self._manifest = Manifest(self._manifest.entries, now)
         return len(stale)
 

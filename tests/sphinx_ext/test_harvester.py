@@ -50,6 +50,10 @@ class autosummary_toc(nodes.comment):  # noqa: N801
     pass
 
 
+class inheritance_diagram(nodes.General, nodes.Inline, nodes.Element):  # noqa: N801
+    pass
+
+
 class stranger(nodes.Element):  # noqa: N801
     pass
 
@@ -67,6 +71,11 @@ class inline_stranger(nodes.Inline, nodes.Element):  # noqa: N801
         pytest.param(plantuml(uml="a -> b"), ["```plantuml\na -> b\n```"], id="plantuml"),
         pytest.param(d2(code="a -> b"), ["```d2\na -> b\n```"], id="d2"),
         pytest.param(diagrams(code="Node()"), ["```python\nNode()\n```"], id="diagrams"),
+        pytest.param(
+            inheritance_diagram("", nodes.reference("", "a.B"), nodes.reference("", "a.C")),
+            ["a.B, a.C"],
+            id="inheritance-diagram-is-its-classes",
+        ),
         pytest.param(
             stranger("", paragraph("kept")), ["kept"], id="unknown-element-is-its-children"
         ),
@@ -175,6 +184,24 @@ def test_a_long_list_can_be_cut_between_its_items():
     assert all(block.startswith("- ") and len(block) <= 800 for block in blocks)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        pytest.param({}, "1. x", id="plain"),
+        pytest.param({"enumtype": "arabic", "start": 9, "suffix": ")"}, "9) x", id="number"),
+        pytest.param({"enumtype": "loweralpha", "start": 28, "suffix": "."}, "ab. x", id="letters"),
+        pytest.param(
+            {"enumtype": "upperroman", "start": 1994, "prefix": "(", "suffix": ")"},
+            "(MCMXCIV) x",
+            id="roman",
+        ),
+    ],
+)
+def test_enumerators(attributes, expected):
+    items = nodes.enumerated_list("", nodes.list_item("", paragraph("x")), **attributes)
+    assert texts(document(items)) == [expected]
+
+
 def nested(depth):
     node = paragraph("deep")
     for _ in range(depth):
@@ -271,19 +298,23 @@ def test_caption_labels_are_what_numfig_shows():
     assert caption_labels(numbers, formats) == {"fig": "Fig. 1.2", "tab": "Table 3"}
 
 
+def table(*cell):
+    row = nodes.row("", nodes.entry("", *cell))
+    return nodes.table("", nodes.tgroup("", nodes.colspec(), nodes.tbody("", row), cols=1))
+
+
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
         pytest.param([nodes.literal_block("", "a\n\nb")], "`a` `b`", id="code"),
         pytest.param([bullets("a", "b")], "- a - b", id="list"),
         pytest.param([paragraph("a\nb"), paragraph("c|d")], "a b c\\|d", id="paragraphs"),
+        pytest.param([table(paragraph("x|y"))], "\\|  \\| \\| x\\|y \\|", id="table"),
         pytest.param([], "", id="nothing"),
     ],
 )
 def test_a_cell_is_one_line(cells, expected):
-    row = nodes.row("", nodes.entry("", *cells))
-    table = nodes.table("", nodes.tgroup("", nodes.colspec(), nodes.tbody("", row), cols=1))
-    (block,) = harvest(document(table), "doc")[0].blocks
+    (block,) = harvest(document(table(*cells)), "doc")[0].blocks
     assert block.kind is BlockKind.TABLE
     assert block.text.split("\n") == ["|  |", "| --- |", f"| {expected} |"]
 
@@ -295,9 +326,9 @@ def test_a_cell_over_rows_is_repeated_while_it_is_short(length):
         nodes.row("", tall, nodes.entry("", paragraph("1"))),
         nodes.row("", nodes.entry("", paragraph("2"))),
     ]
-    table = nodes.table("", nodes.tgroup("", nodes.tbody("", *rows), cols=2))
+    tall_table = nodes.table("", nodes.tgroup("", nodes.tbody("", *rows), cols=2))
     repeated = "x" * length if length < 100 else ""
-    assert texts(document(table))[0].split("\n")[2:] == [
+    assert texts(document(tall_table))[0].split("\n")[2:] == [
         f"| {'x' * length} | 1 |",
         f"| {repeated} | 2 |",
     ]

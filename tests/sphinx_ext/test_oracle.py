@@ -150,7 +150,10 @@ def _cells(lines: list[str]) -> Iterator[str]:
             row = []
             continue
         parts = line.strip().strip("|").split("|")
-        row = [f"{before} {part}" for before, part in zip(row or [""] * len(parts), parts)]
+        row = [
+            f"{before} {part}"
+            for before, part in zip(row or [""] * len(parts), parts, strict=False)
+        ]
     yield from row
 
 

@@ -39,7 +39,7 @@ EVERY_KIND = {
     "literal_block", "literal_emphasis", "literal_strong", "manpage", "math", "math_block", "note",
     "number_reference", "option_list", "problematic", "productionlist", "raw", "reference",
     "rubric", "sd_tab_label", "section", "seealso", "sidebar", "strong", "subscript",
-    "substitution_definition", "superscript", "system_message", "table", "tabular_col_spec",
+    "substitution_definition", "superscript", "table", "tabular_col_spec",
     "target", "title_reference", "toctree", "todo_node", "topic", "transition", "versionmodified",
 }  # fmt: skip
 

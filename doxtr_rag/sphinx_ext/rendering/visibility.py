@@ -24,7 +24,7 @@ _HIDDEN = {
     "ifconfig",
     "only",
 }
-_HIDDEN_CLASSES = {"collapsed", "headerlink", "needs_collapse", "viewcode-back", "viewcode-link"}
+_HIDDEN_CLASSES = {"headerlink", "needs_collapse", "viewcode-back", "viewcode-link"}
 
 
 def is_hidden(node: nodes.Node) -> bool:
