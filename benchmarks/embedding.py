@@ -22,7 +22,7 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from doxtr_rag.core.profiles import EmbeddingProfile
-from doxtr_rag.embedding.onnx import CPU_BUDGET, OnnxEmbedder
+from doxtr_rag.embedding.onnx import CPU_BUDGET, OnnxEmbedder, cpu_budget
 from doxtr_rag.embedding.registry import BGE_M3, MINILM_OFFLINE
 from doxtr_rag.embedding.session import ModelSession, usable_cores
 from doxtr_rag.embedding.weights import ModelFolders, fetch
@@ -115,7 +115,8 @@ def measure_full(folder: Path) -> None:
 def full_rate(session: ModelSession, profile: EmbeddingProfile, length: int) -> float:
     """Return the tokens of a CPU-second in batches of the usual budget."""
     draw = np.random.default_rng(length)
-    ids = draw.integers(4, FULL.vocabulary - 1, (max(1, CPU_BUDGET // length), length))
+    rows = max(1, cpu_budget(usable_cores()) // length)
+    ids = draw.integers(4, FULL.vocabulary - 1, (rows, length))
     mask = np.ones_like(ids)
     session.run("sentence_embedding", ids[:1], mask[:1])
     started = time.process_time()

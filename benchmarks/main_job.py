@@ -30,6 +30,7 @@ MOST_ADDED_S = 1.0
 MOST_PADDED = 1.05
 MOST_MEMORY = 2
 EMBEDDING_PHASES = ("embedding", "model loaded")
+LEAST_SHOWN_S = 0.01
 NOT_LOADED = {"chromadb", "onnxruntime", "numpy"}
 
 
@@ -104,8 +105,7 @@ def measure_cold(record: Record, plain: Project, rag: Project) -> None:
         f"<= {MOST_OUTSIDE:.0%}",
         outside <= MOST_OUTSIDE,
     )
-    for name, seconds in sorted(phases.items(), key=lambda item: -item[1]):
-        record.add(f"    {name}", f"{seconds:.2f} CPU-s")
+    add_phases(record, with_it)
     record.add("    not metered", f"{added - sum(phases.values()):.2f} CPU-s")
     measure_padding(record, rag, embedding)
     measure_memory(record, without, with_it)
@@ -194,8 +194,16 @@ def measure_edit(record: Record, plain: Project, rag: Project) -> None:
         f"{len(fresh)}, the texts that changed",
         report["embedded"] == len(fresh) > 0,
     )
-    for name, seconds in sorted(with_it.observed["phases"].items(), key=lambda item: -item[1])[:6]:
-        record.add(f"    {name}", f"{seconds:.2f} CPU-s")
+    add_phases(record, with_it)
+
+
+def add_phases(record: Record, build: Build) -> None:
+    """Add where a build spent what the extension costs, and its memory after each phase."""
+    resident = build.observed["resident"]
+    phases = {name: s for name, s in build.observed["phases"].items() if s >= LEAST_SHOWN_S}
+    for name, seconds in sorted(phases.items(), key=lambda item: -item[1]):
+        memory_then = f", {resident[name] / MIB:.0f} MiB then" if name in resident else ""
+        record.add(f"    {name}", f"{seconds:.2f} CPU-s{memory_then}")
 
 
 def cost(build: Build) -> str:
@@ -235,7 +243,7 @@ def main() -> int:
         f"load {facts['load']:.1f}, Python {facts['python']}, profile {PROFILE}"
     )
     fetch = [sys.executable, "-m", "doxtr_rag", "fetch-weights", "--profile", PROFILE, "--quiet"]
-    subprocess.run(fetch, check=True)
+    subprocess.run(fetch, check=True, stdout=subprocess.DEVNULL)
     record = Record(measured={"machine": facts})
     projects = fresh_project("without", WITHOUT), fresh_project("with", WITH)
     try:

@@ -1,4 +1,4 @@
-"""Prints how much resident memory a profile's model takes: loaded, and after one full batch."""
+"""Prints how much resident memory a profile's model takes: loaded, and after full batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORD = "section "
 
 
 def main(name: str) -> None:
-    """Load the embedder and run one batch as large as its budget allows."""
+    """Load the embedder and run batches as large as its budget allows."""
     before = resident_memory()
     from doxtr_rag.config.environment import read_environment  # noqa: PLC0415 - counts too
     from doxtr_rag.embedding import registry, weights  # noqa: PLC0415

@@ -20,16 +20,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from process_usage import resident_memory
 from sphinx.cmd.build import main as sphinx_build
 
 HEAVY = ("chromadb", "onnxruntime", "numpy", "tokenizers")
 
 
 class Meters:
-    """CPU-seconds by phase; a phase inside another one is not counted twice."""
+    """CPU-seconds by phase; a phase inside another one is not counted twice.
+
+    `resident` is the most memory that the process held when a phase was left, in bytes.
+    """
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.resident: defaultdict[str, int] = defaultdict(int)
         self._inner = [0.0]
 
     @contextmanager
@@ -43,6 +48,7 @@ class Meters:
             spent = time.process_time() - started
             self.seconds[name] += spent - self._inner.pop()
             self._inner[-1] += spent
+            self.resident[name] = max(self.resident[name], resident_memory())
 
     @contextmanager
     def children(self, name: str) -> Iterator[None]:
@@ -159,6 +165,7 @@ def main(arguments: Sequence[str]) -> int:
     found = {
         "imported": sorted(set(HEAVY) & sys.modules.keys()),
         "phases": {name: round(seconds, 3) for name, seconds in meters.seconds.items()},
+        "resident": meters.resident,
     }
     Path(report).write_text(json.dumps(found, indent=1), encoding="utf-8")
     return code

@@ -1,14 +1,13 @@
 """The command line over a real knowledge base on the tiny model: answers, envelopes, exit codes."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from sphinx_project import SUPPORT, Page, Project, build
+from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag.cli.main import main
 from doxtr_rag.cli.parser import COMMANDS, build_parser
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("tiny_model_dir")
 
 PAGES = {
     "index": Page("Demo", [("Intro", "Welcome here.")], children=["guide", "notes"]),
-    "guide": Page("Guide", [("Ports", "Open port 8000 for the server."), ("Logs", "Read the logs.")]),
+    "guide": Page("Guide", [("Ports", "Open port 8000 for the server."), ("Logs", "Read logs.")]),
     "notes": Page("Notes", [("Plan", "Nobody may see the plan.")], scope="LOCAL_PRIVATE"),
 }
 
@@ -50,10 +49,23 @@ def answer(capsys):
     return ask
 
 
-HIT_FIELDS = (
-    "rank id score document title breadcrumb section_id locator url citation quote scope project "
-    "store text"
-).split()
+HIT_FIELDS = [
+    "rank",
+    "id",
+    "score",
+    "document",
+    "title",
+    "breadcrumb",
+    "section_id",
+    "locator",
+    "url",
+    "citation",
+    "quote",
+    "scope",
+    "project",
+    "store",
+    "text",
+]
 
 
 def test_search_answers_from_anywhere_in_the_project(root, answer):
@@ -100,8 +112,18 @@ def test_top_k_bounds_the_hits(root, answer):
 
 @pytest.mark.parametrize(
     "query",
-    ["", " ", "'\"*()^:", "NEAR(a b)", "a\0b", "\ud800", "x" * 20_000, "AND OR NOT", "😀", "-- ;"],
-    ids=["empty", "blank", "syntax", "near", "nul", "surrogate", "long", "operators", "emoji", "sql"],
+    [
+        pytest.param("", id="empty"),
+        pytest.param(" ", id="blank"),
+        pytest.param("'\"*()^:", id="syntax"),
+        pytest.param("NEAR(a b)", id="near"),
+        pytest.param("a\0b", id="nul"),
+        pytest.param("\ud800", id="surrogate"),
+        pytest.param("x" * 20_000, id="long"),
+        pytest.param("AND OR NOT", id="operators"),
+        pytest.param("😀", id="emoji"),
+        pytest.param("-- ;", id="sql"),
+    ],
 )
 def test_any_text_is_a_question(root, answer, query):
     code, envelope = answer("search", query)
@@ -262,9 +284,9 @@ def test_global_options_may_stand_on_either_side():
 
 @pytest.mark.parametrize("module", ["doxtr_rag", "doxtr_rag.cli"])
 def test_it_runs_as_a_module(module):
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-m", module, "--version"],
-        env={**os.environ, "PYTHONPATH": str(SUPPORT)},
+        env=child_environment(),
         capture_output=True,
         text=True,
         check=True,

@@ -15,12 +15,18 @@ from doxtr_rag.core.errors import EmbeddingError
 from doxtr_rag.core.ports import EmbeddingCounts
 from doxtr_rag.core.profiles import EmbeddingProfile, Pooling
 from doxtr_rag.embedding.batching import distinct, longest_first, next_batch
-from doxtr_rag.embedding.session import CUDA, ModelSession
+from doxtr_rag.embedding.session import CUDA, ModelSession, usable_cores
 from doxtr_rag.embedding.tokenizer import ProfileTokenizer
 
 CPU_BUDGET = 2_048
 CUDA_BUDGET = 65_536
 """Padded tokens a batch: past these, memory grows and speed does not."""
+
+CORE_BUDGET = 256
+"""Padded tokens a core: past these, a small model's layers leave the core's own cache."""
+
+LEAST_BUDGET = 512
+"""Padded tokens a batch below which reading a large model's weights shows."""
 
 
 class Session(Protocol):
@@ -43,10 +49,16 @@ class Session(Protocol):
         ...
 
 
+def cpu_budget(cores: int) -> int:
+    """Return the padded tokens of a batch that so many cores run fastest."""
+    return min(CPU_BUDGET, max(LEAST_BUDGET, CORE_BUDGET * cores))
+
+
 class OnnxEmbedder:
     """Embeds in length-sorted batches; a text's vector does not depend on its batch.
 
-    A tokenizer or session that is loaded already can be passed in.
+    A tokenizer or session that is loaded already can be passed in, and a budget of padded tokens
+    other than the device's.
     """
 
     def __init__(
@@ -57,11 +69,13 @@ class OnnxEmbedder:
         *,
         tokenizer: ProfileTokenizer | None = None,
         session: Session | None = None,
+        budget: int | None = None,
     ) -> None:
         self._profile = profile
         self._tokenizer = tokenizer or ProfileTokenizer(profile, folder)
         self._session = session or ModelSession(profile, folder, device)
-        self._budget = CUDA_BUDGET if self._session.provider == CUDA else CPU_BUDGET
+        is_cuda = self._session.provider == CUDA
+        self._budget = budget or (CUDA_BUDGET if is_cuda else cpu_budget(usable_cores()))
         self._counts = EmbeddingCounts()
         self._counting = Lock()
 

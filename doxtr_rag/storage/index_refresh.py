@@ -12,6 +12,12 @@ from pathlib import Path
 from doxtr_rag.core.errors import StoreUnavailableError
 
 CHILD_MODULE = "doxtr_rag.storage.index_process"
+CHILD_CODE = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
+    f"runpy.run_module({CHILD_MODULE!r}, run_name='__main__', alter_sys=True)"
+)
+PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
+"""Where this package was imported from; a conf.py may have put that on the path by itself."""
 
 
 def refresh_folders(folders: Sequence[Path]) -> None:
@@ -23,7 +29,7 @@ def refresh_folders(folders: Sequence[Path]) -> None:
     if not folders:
         return
     child = subprocess.run(
-        [sys.executable, "-m", CHILD_MODULE, *(str(folder.absolute()) for folder in folders)],
+        [sys.executable, "-c", CHILD_CODE, str(PACKAGE_FOLDER), *map(_absolute, folders)],
         # The root, since Python would import modules from a project's own folder.
         cwd=os.sep,
         stdin=subprocess.DEVNULL,
@@ -37,6 +43,10 @@ def refresh_folders(folders: Sequence[Path]) -> None:
             f"({_ending(child.returncode, child.stderr)}); the corpus is complete and is searched "
             "without it: run the build again, or doxtr-rag doctor"
         )
+
+
+def _absolute(folder: Path) -> str:
+    return str(folder.absolute())
 
 
 def _ending(code: int, stderr: bytes) -> str:

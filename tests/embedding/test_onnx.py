@@ -8,7 +8,7 @@ from tiny_profile import profile_of
 from doxtr_rag.core.errors import EmbeddingError
 from doxtr_rag.core.ports import Embedder, EmbeddingCounts
 from doxtr_rag.core.profiles import Pooling
-from doxtr_rag.embedding.onnx import CPU_BUDGET, OnnxEmbedder
+from doxtr_rag.embedding.onnx import CPU_BUDGET, OnnxEmbedder, cpu_budget
 from doxtr_rag.embedding.session import CPU, ModelSession
 from doxtr_rag.embedding.tokenizer import ProfileTokenizer
 
@@ -106,7 +106,21 @@ def test_counts_tell_tokens_padding_and_cuts(profile, tiny_model_dir):
     )
 
 
-def test_batches_come_longest_first_within_the_budget(embedder):
+@pytest.mark.parametrize(
+    ("cores", "budget"),
+    [
+        pytest.param(1, 512, id="one-core-still-shares-out-the-weights"),
+        pytest.param(2, 512, id="few-cores-stay-in-their-caches"),
+        pytest.param(4, 1024, id="budget-grows-with-the-cores"),
+        pytest.param(64, CPU_BUDGET, id="memory-is-bounded"),
+    ],
+)
+def test_cpu_budget(cores, budget):
+    assert cpu_budget(cores) == budget
+
+
+def test_batches_come_longest_first_within_the_budget(profile, tiny_model_dir):
+    embedder = OnnxEmbedder(profile, tiny_model_dir, budget=CPU_BUDGET)
     texts = ["word " * length for length in (5, 400, 30, 310)]
     batches = [[index for index, _ in batch] for batch in embedder.embed(texts)]
     assert batches == [[1, 3], [2, 0]]
@@ -134,7 +148,7 @@ def test_batch_that_does_not_fit_is_halved_and_the_size_remembered(profile, tiny
             raise MemoryError("no room")
         return real.run(output, ids, mask)
 
-    embedder = OnnxEmbedder(profile, tiny_model_dir, session=FakeSession(run))
+    embedder = OnnxEmbedder(profile, tiny_model_dir, session=FakeSession(run), budget=CPU_BUDGET)
     texts = sentences(60)
     assert vectors(embedder, texts) == vectors(OnnxEmbedder(profile, tiny_model_dir), texts)
     assert sum(size > 500 for size in tried) <= 3

@@ -9,7 +9,7 @@ import time
 
 import knowledge_base
 import pytest
-from sphinx_project import SUPPORT, Page, Project, build, start
+from sphinx_project import Page, Project, build, child_environment, start
 
 pytestmark = [pytest.mark.sphinx_side, pytest.mark.usefixtures("tiny_model_dir")]
 
@@ -91,9 +91,9 @@ def test_a_build_without_changes_loads_neither_model_nor_chroma(project, root):
     written(project, root)
     out = root / "_build" / "html"
     command = [sys.executable, "-c", LAZY, "-d", str(root / "_build" / "doctrees")]
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [*command, str(root / "source"), str(out)],
-        env={**os.environ, "PYTHONPATH": str(SUPPORT)},
+        env=child_environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -163,19 +163,19 @@ def test_text_of_a_deleted_page_is_refreshed_where_it_was_shown(project, root):
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("said", "expected"),
     [
-        pytest.param({"scope": "LOCAL_PRIVATE"}, "LOCAL_PRIVATE", id="a-page-can-make-itself-private"),
-        pytest.param({"scope": "local_private"}, "LOCAL_PRIVATE", id="in-any-case"),
-        pytest.param({"scope": "everyone"}, "LOCAL_PRIVATE", id="doubt-is-private"),
-        pytest.param({"scope": "SHARED_ORG"}, "SHARED_ORG", id="affirming-keeps-it-shared"),
+        pytest.param("LOCAL_PRIVATE", "LOCAL_PRIVATE", id="a-page-can-make-itself-private"),
+        pytest.param("local_private", "LOCAL_PRIVATE", id="in-any-case"),
+        pytest.param("everyone", "LOCAL_PRIVATE", id="doubt-is-private"),
+        pytest.param("SHARED_ORG", "SHARED_ORG", id="affirming-keeps-it-shared"),
     ],
 )
-def test_a_page_that_speaks_about_its_scope(project, root, change, expected):
-    project.pages["guide"].scope = change["scope"]
+def test_a_page_that_speaks_about_its_scope(project, root, said, expected):
+    project.pages["guide"].scope = said
     outcome = written(project, root)
     assert "demo/guide#ports" in texts(root, expected)
-    assert ("kept private" in outcome.warnings) is (change["scope"] == "everyone")
+    assert ("kept private" in outcome.warnings) is (said == "everyone")
 
 
 def test_a_page_cannot_share_itself_from_outside_the_source_roots(project, root):
@@ -218,7 +218,7 @@ def test_when_nothing_may_be_shared_the_build_says_how_to_declare_it(project, tm
 def test_a_broken_conf_names_every_problem(project, root):
     project.settings |= {"rag_device": "tpu", "rag_shared_port": 0}
     project.write(root)
-    with pytest.raises(Exception, match="(?s)rag_shared_port.*rag_device") as caught:
+    with pytest.raises(Exception, match=r"(?s)rag_shared_port.*rag_device") as caught:
         build(root)
     assert type(caught.value).__name__ == "ConfigError"
 
@@ -237,9 +237,9 @@ def test_missing_weights_fail_the_build_and_leave_the_stores(project, root, tmp_
 
 def start_with_empty_cache(root, tmp_path):
     command = [sys.executable, "-m", "sphinx", "-d", str(root / "_build" / "doctrees")]
-    return subprocess.run(  # noqa: S603
+    return subprocess.run(
         [*command, str(root / "source"), str(root / "_build" / "html")],
-        env={**os.environ, "PYTHONPATH": str(SUPPORT), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        env=child_environment() | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -253,9 +253,11 @@ from docutils.parsers.rst import Directive
 
 
 class Unreadable(nodes.Element):
+    armed = False
+
     @property
     def children(self):
-        if getattr(self, "armed", False):
+        if self.armed:
             raise KeyError("no such cell")
         return []
 
@@ -270,13 +272,12 @@ class Break(Directive):
 
 
 def arm(app, doctree, docname):
-    for node in list(doctree.findall(Unreadable)):
-        node.armed = True
+    Unreadable.armed = True
 
 
 def disarm(app, doctree, docname):
+    Unreadable.armed = False
     for node in list(doctree.findall(Unreadable)):
-        node.armed = False
         node.parent.remove(node)
 
 

@@ -93,7 +93,7 @@ class Build:
     warnings: str
 
 
-def build(  # noqa: PLR0913 - the options of a build
+def build(
     root: Path,
     builder: str = "html",
     *,
@@ -131,12 +131,17 @@ def start(root: Path, builder: str = "html", *arguments: str) -> subprocess.Pope
     command = [sys.executable, "-m", "sphinx", "-b", builder, *arguments]
     command += ["-d", str(root / "_build" / "doctrees")]
     command += [str(root / "source"), str(root / "_build" / builder)]
-    environment = {**os.environ, "PYTHONPATH": str(SUPPORT), "PYTHONUNBUFFERED": "1"}
-    return subprocess.Popen(  # noqa: S603
+    return subprocess.Popen(
         command,
-        env=environment,
+        env=child_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment in which a child finds the tiny profile."""
+    search_path = os.pathsep.join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": search_path, "PYTHONUNBUFFERED": "1"}
