@@ -74,6 +74,9 @@ class _Handlers:
             raise SphinxConfigError(str(error)) from error
         for problem in self._project.environment.unknown:
             warn(RagWarning.ENVIRONMENT, "%s", problem)
+        if self._project.settings.mounts:
+            count = len(self._project.settings.mounts)
+            warn(RagWarning.INCOMPLETE, "rag_external_mounts: %d mounts are not indexed yet", count)
 
     def catch_up(self, app: Sphinx, env: BuildEnvironment) -> list[str]:
         """Ask Sphinx to resolve what the spool lacks."""

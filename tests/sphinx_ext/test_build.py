@@ -418,3 +418,9 @@ def test_unknown_environment_variables_are_warned_about(project, root, monkeypat
     outcome = written(project, root)
     assert "DOXTR_RAG_SHARED_PROT" in outcome.warnings
     assert "DOXTR_RAG_SHARED_PORT" in outcome.warnings
+
+
+def test_mounts_are_not_left_out_in_silence(project, root):
+    project.settings["rag_external_mounts"] = [{"path": "../elsewhere"}]
+    outcome = written(project, root)
+    assert "1 mounts are not indexed yet" in outcome.warnings
