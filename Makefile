@@ -9,6 +9,9 @@ PYTEST_ARGS ?=
 COVERAGE ?=
 COVERAGE_ARGS = $(if $(COVERAGE),--cov=doxtr_rag --cov-report=term)
 SPHINX_VERSIONS ?= 7.4.7 8.2.3 9.0.4
+SPHINX_SKIP ?=
+SOAK_STEPS ?= 40
+SOAK_RUNS ?= 50
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -63,7 +66,7 @@ dox-build: $(STAMP)  ## build Sphinx's own documentation and compare with the ba
 	@$(PYTEST) -q tests/test_dox_reference_build.py tests/sphinx_ext/test_byte_identity.py $(PYTEST_ARGS)
 
 sphinx-versions: $(STAMP)  ## run the Sphinx side on every supported Sphinx
-	@PYTHON=$(BIN)/python tools/sphinx_versions.sh $(SPHINX_VERSIONS)
+	@PYTHON=$(BIN)/python tools/sphinx_versions.sh $(SPHINX_SKIP:%=--skip %) $(SPHINX_VERSIONS)
 
 sphinx92:  ## run the Sphinx side on Sphinx 9.2 (needs Python 3.13)
 	@tools/sphinx92.sh
@@ -72,7 +75,8 @@ bench: $(STAMP)  ## measure build and search on this machine
 	@$(BIN)/python benchmarks/main_job.py $(BENCH_ARGS)
 
 soak: $(STAMP)  ## edit, kill and rebuild at random for a while, then compare with a clean build
-	@$(BIN)/python -m benchmarks.soak
+	@CONVERGENCE_STEPS=$(SOAK_STEPS) CONVERGENCE_RUNS=$(SOAK_RUNS) \
+		$(PYTEST) -q tests/test_convergence.py $(PYTEST_ARGS)
 
 clean:  ## remove everything that make made in the checkout
 	rm -rf $(VENV) .cache .doxtr .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

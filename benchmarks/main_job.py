@@ -156,10 +156,10 @@ def measure_no_change(record: Record, plain: Project, rag: Project) -> None:
     cpus = [min(pair[side].usage.cpu_s for pair in pairs) for side in (0, 1)]
     record.add("no-change build without", f"{cpus[0]:.2f} CPU-s, {walls[0]:.2f} s")
     record.add("no-change build with", f"{cpus[1]:.2f} CPU-s, {walls[1]:.2f} s")
-    added = walls[1] - walls[0]
+    added, load = walls[1] - walls[0], os.getloadavg()[0]
     record.add(
         "added to a no-change build",
-        f"{cpus[1] - cpus[0]:.2f} CPU-s, {added:.2f} s (best of {REPEATS})",
+        f"{cpus[1] - cpus[0]:.2f} CPU-s, {added:.2f} s (best of {REPEATS}, load {load:.1f})",
         f"<= {MOST_ADDED_S:.0f} s",
         added <= MOST_ADDED_S,
     )

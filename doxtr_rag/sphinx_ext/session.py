@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sphinx
 from sphinx.util import logging
@@ -88,7 +88,7 @@ class HarvestSession:
             and self._is_current(app.env, name)
             and not changed.isdisjoint(self._manifest.entries[name].words)
         ]
-        tags = {"tags": app.tags} if sphinx.version_info >= TAGS_ARE_PASSED else {}
+        tags: dict[str, Any] = {"tags": app.tags} if sphinx.version_info >= TAGS_ARE_PASSED else {}
         for name in stale:
             app.env.get_and_resolve_doctree(name, app.builder, **tags)
         self._manifest = Manifest(self._manifest.entries, now)
