@@ -19,13 +19,14 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-from platformdirs import user_cache_path
 
+from doxtr_rag.bootstrap.project import model_folders
+from doxtr_rag.config.environment import read_environment
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.embedding.onnx import CPU_BUDGET, OnnxEmbedder, cpu_budget
 from doxtr_rag.embedding.registry import BGE_M3, MINILM_OFFLINE
 from doxtr_rag.embedding.session import ModelSession, usable_cores
-from doxtr_rag.embedding.weights import ModelFolders, fetch
+from doxtr_rag.embedding.weights import fetch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from tiny_model import Shape, make_model
@@ -76,7 +77,7 @@ def paragraphs(files: list[Path]) -> list[str]:
 
 def measure_offline(files: list[Path]) -> None:
     """Embed many texts with the offline profile."""
-    folder = fetch(MINILM_OFFLINE, ModelFolders(user_cache_path("doxtr-rag")))
+    folder = fetch(MINILM_OFFLINE, model_folders(read_environment()))
     session = TimedSession(MINILM_OFFLINE, folder, "cpu")
     embedder = OnnxEmbedder(MINILM_OFFLINE, folder, session=session)
     texts = paragraphs(files) if files else docstrings()

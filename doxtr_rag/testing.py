@@ -237,13 +237,13 @@ class MemoryStore:
         """Declare the corpus complete under one fingerprint; drop vectors nothing refers to.
 
         Raises:
-            StoreError: a chunk's vector is of another model or another dimension.
+            ParityError: a chunk's vector is of another model or another dimension.
         """
         self._act("seal")
         for chunk_id, row in self.rows.items():
             vector = self.saved.get((fingerprint, row.scoped.chunk.text_hash), b"")
             if row.fingerprint != fingerprint or len(vector) != 4 * dimension:
-                raise StoreError(f"{chunk_id}: cannot seal, its vector is of another model")
+                raise ParityError(f"{chunk_id}: cannot seal, its vector is of another model")
         used = {(fingerprint, row.scoped.chunk.text_hash) for row in self.rows.values()}
         self.saved = {key: vector for key, vector in self.saved.items() if key in used}
         self.sealed = fingerprint

@@ -94,10 +94,10 @@ def test_a_hit_opens_the_built_page(built, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("scope", "expected"),
     [
-        ("shared", {"SHARED_ORG"}),
-        ("SHARED_ORG", {"SHARED_ORG"}),
-        ("private", {"LOCAL_PRIVATE"}),
-        ("LOCAL_PRIVATE", {"LOCAL_PRIVATE"}),
+        pytest.param("shared", {"SHARED_ORG"}, id="shared-by-its-name"),
+        pytest.param("SHARED_ORG", {"SHARED_ORG"}, id="shared-by-its-scope"),
+        pytest.param("private", {"LOCAL_PRIVATE"}, id="private-by-its-name"),
+        pytest.param("LOCAL_PRIVATE", {"LOCAL_PRIVATE"}, id="private-by-its-scope"),
     ],
 )
 def test_a_scope_is_chosen_by_choosing_a_store(root, answer, scope, expected):
@@ -165,8 +165,8 @@ def test_a_project_that_was_never_built_says_what_to_run(tmp_path, monkeypatch, 
 
 def test_a_conf_file_leads_to_its_stores(root, answer, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    code, envelope = answer("search", "port", "--conf", str(root / "source"))
-    assert code == 0
+    code, envelope = answer("--conf", str(root / "source"), "search", "port")
+    assert (code, envelope["command"]) == (0, "search")
     assert envelope["data"]["hits"]
 
 
@@ -225,7 +225,6 @@ def test_rebuild_restores_the_index_without_a_model(root, answer, monkeypatch):
     code, envelope = answer("rebuild", "--scope", "shared")
     assert code == 0, envelope
     assert envelope["data"]["stores"] == {"shared": 3}
-    monkeypatch.undo()
 
 
 def test_cache_info_lists_places_and_sizes(root, answer):
@@ -280,6 +279,23 @@ def test_global_options_may_stand_on_either_side():
     parsed = build_parser().parse_args(["--json", "search", "x"])
     assert parsed.json
     assert build_parser().parse_args(["search", "x", "--json"]).json
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param([], id="for-people"), pytest.param(["--json"], id="for-programs")]
+)
+def test_a_reader_that_has_seen_enough_causes_no_traceback(root, options):
+    asked = subprocess.Popen(
+        [sys.executable, "-m", "doxtr_rag", "status", *options],
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    asked.stdout.close()
+    assert asked.stderr.read() == ""
+    asked.stderr.close()
+    asked.wait()
 
 
 @pytest.mark.parametrize("module", ["doxtr_rag", "doxtr_rag.cli"])

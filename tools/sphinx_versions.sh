@@ -4,6 +4,7 @@
 #   --skip VERSION     leave out that version, when it ran elsewhere
 # Each version gets an environment outside the checkout, so that a fresh clone finds it again.
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
 
 python=${PYTHON:-python3}
@@ -20,13 +21,6 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-# Enough of the checkout for pip to see what the package needs, so that nothing is written into it.
-needs() {
-    mkdir -p "$1/doxtr_rag"
-    cp pyproject.toml README.md LICENSE "$1"
-    cp doxtr_rag/__init__.py "$1/doxtr_rag"
-}
-
 environment_for() {
     local version=$1 key folder scratch
     key=$(cat pyproject.toml - <<<"$("$python" --version)" | sha256sum | cut -c 1-12)
@@ -37,7 +31,8 @@ environment_for() {
         mkdir -p "$cache"
         "$python" -m venv "$folder"
         scratch=$(mktemp -d)
-        needs "$scratch"
+        # A copy, so that pip writes nothing into the checkout.
+        cp -r pyproject.toml README.md LICENSE doxtr_rag "$scratch"
         "$folder/bin/python" -m pip install -qq "sphinx==$version" "$scratch[dev]" >&2
         # Tests import the checkout they lie in, never an installed copy.
         "$folder/bin/python" -m pip uninstall -qq -y doxtr-rag >&2
@@ -47,14 +42,36 @@ environment_for() {
     echo "$folder"
 }
 
+run_tests() {
+    PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} "$1/bin/python" -m pytest -q \
+        -m "sphinx_side and not gpu" -p no:cacheprovider
+}
+
+folders=()
 for version in "${versions[@]}"; do
     if [ "$version" = "$skipped" ]; then
         echo "-- Sphinx $version: left out, its tests ran before"
-        continue
+    else
+        folders+=("$(environment_for "$version")")
     fi
-    folder=$(environment_for "$version")
-    [ -z "$prepare_only" ] || continue
-    echo "-- Sphinx $version"
-    PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} "$folder/bin/python" -m pytest -q \
-        -m "sphinx_side and not gpu" -p no:cacheprovider
 done
+[ -z "$prepare_only" ] || exit 0
+
+# Two versions at a time: one waits for processes most of the time.
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+failed=0
+for ((first = 0; first < ${#folders[@]}; first += 2)); do
+    pids=()
+    pair=("${folders[@]:first:2}")
+    for at in "${!pair[@]}"; do
+        run_tests "${pair[at]}" >"$logs/$at" 2>&1 &
+        pids+=("$!")
+    done
+    for at in "${!pair[@]}"; do
+        wait "${pids[at]}" || failed=1
+        echo "-- Sphinx ${pair[at]##*-}"
+        cat "$logs/$at"
+    done
+done
+exit "$failed"

@@ -9,13 +9,12 @@ from rich.text import Text
 
 from doxtr_rag import bootstrap
 from doxtr_rag.cli.outcome import Outcome
+from doxtr_rag.cli.sizes import shown_size
 
 NAME = "cache-info"
 HELP = "show the folders of models, caches and stores, and their sizes"
 EXAMPLES = """  doxtr-rag cache-info
   doxtr-rag cache-info --json"""
-
-KIB = 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,13 +42,3 @@ def run(arguments: argparse.Namespace) -> Outcome:
             console.print(Text(f"{place.name:15} {size:>10}  {place.path}"))
 
     return Outcome(data, show)
-
-
-def shown_size(size: int) -> str:
-    """Return a number of bytes with a unit a person can compare."""
-    amount, unit = float(size), "B"
-    for larger in ("KiB", "MiB", "GiB"):
-        if amount < KIB:
-            break
-        amount, unit = amount / KIB, larger
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"

@@ -40,4 +40,4 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
     if not failed:
         return Outcome(data, show)
-    return Outcome(data, show, exit_code=1, error=failed[0].code, message=f"{failed[0].detail}")
+    return Outcome(data, show, exit_code=1, error=failed[0].code, message=failed[0].detail)

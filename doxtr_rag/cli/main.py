@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from rich.console import Console
 
 from doxtr_rag.cli.outcome import Outcome
-from doxtr_rag.cli.parser import Parser, UsageError, build_parser
+from doxtr_rag.cli.parser import COMMANDS, UsageError, build_parser
 from doxtr_rag.core.errors import DoxtrRagError
 
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (interface I3)."""
+    """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    wants_json = "--json" in arguments
-    command = next((word for word in arguments if not word.startswith("-")), "")
     try:
-        outcome = _run(build_parser(), arguments)
-    except DoxtrRagError as error:
-        if "--debug" in arguments:
-            raise
-        return _print_error(error, command, wants_json)
+        code = _answer(arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough; Python would complain again when it flushes at exit.
-        sys.stdout = open_null()
+        # The reader has seen enough; Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if outcome is not None:
-        _print_outcome(outcome, command, wants_json)
-        return outcome.exit_code
-    return 0
+    return code
 
 
-def _run(parser: Parser, arguments: list[str]) -> Outcome | None:
+def _answer(arguments: list[str]) -> int:
+    command = _command_of(arguments)
+    wants_json = "--json" in arguments
     try:
-        parsed = parser.parse_args(arguments)
+        outcome = _run(arguments)
+    except DoxtrRagError as error:
+        if "--debug" in arguments:
+            raise
+        return _print_error(error, command, wants_json)
+    if outcome is None:
+        return 0
+    _print_outcome(outcome, command, wants_json)
+    return outcome.exit_code
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    """Return the command that is meant, also where the rest cannot be parsed."""
+    known = {module.NAME for module in COMMANDS}
+    return next((word for word in arguments if word in known), "")
+
+
+def _run(arguments: Sequence[str]) -> Outcome | None:
+    try:
+        parsed = build_parser().parse_args(arguments)
     except SystemExit:  # --help and --version have printed their answer
         return None
     if parsed.command is None:
@@ -68,8 +81,3 @@ def _print_error(error: DoxtrRagError, command: str, wants_json: bool) -> int:
     else:
         print(f"doxtr-rag: {error}", file=sys.stderr)
     return error.exit_code
-
-
-def open_null() -> TextIO:
-    """Return a stream that swallows what is written."""
-    return open("/dev/null", "w", encoding="utf-8")  # noqa: PTH123 - lives to the end

@@ -10,6 +10,7 @@ from rich.text import Text
 from doxtr_rag import bootstrap
 from doxtr_rag.cli.outcome import Outcome
 from doxtr_rag.cli.progress import print_to_stderr
+from doxtr_rag.cli.scopes import SCOPE_OF_STORE
 from doxtr_rag.core.scope import Scope
 
 NAME = "rebuild"
@@ -17,11 +18,7 @@ HELP = "derive the indexes again from the corpus, and erase what was deleted fro
 EXAMPLES = """  doxtr-rag rebuild
   doxtr-rag rebuild --scope shared"""
 
-SCOPES = {
-    "all": tuple(Scope),
-    "shared": (Scope.SHARED_ORG,),
-    "private": (Scope.LOCAL_PRIVATE,),
-}
+SCOPES = {"all": tuple(Scope), **{name: (scope,) for name, scope in SCOPE_OF_STORE.items()}}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

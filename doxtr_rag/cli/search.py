@@ -10,6 +10,7 @@ from rich.text import Text
 from doxtr_rag import bootstrap
 from doxtr_rag.cli.outcome import Outcome
 from doxtr_rag.cli.pages import page_url
+from doxtr_rag.cli.scopes import SCOPE_OF_STORE
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.retrieval.retriever import Answer, Passage
 
@@ -19,12 +20,7 @@ EXAMPLES = """  doxtr-rag search "how do I exclude a file from the build"
   doxtr-rag search html_baseurl --top-k 3 --json
   doxtr-rag search "release checklist" --scope private"""
 
-SCOPES = {
-    "shared": Scope.SHARED_ORG,
-    "private": Scope.LOCAL_PRIVATE,
-    Scope.SHARED_ORG.value: Scope.SHARED_ORG,
-    Scope.LOCAL_PRIVATE.value: Scope.LOCAL_PRIVATE,
-}
+SCOPES = {**SCOPE_OF_STORE, **{scope.value: scope for scope in Scope}}
 MAX_TOP_K = 200
 
 
@@ -54,7 +50,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
 
 def _top_k(word: str) -> int:
-    number = int(word)
+    number = int(word) if word.isdecimal() else 0
     if not 1 <= number <= MAX_TOP_K:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MAX_TOP_K}")
     return number

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from doxtr_rag import bootstrap
-from doxtr_rag.cli.cache_info import shown_size
 from doxtr_rag.cli.outcome import Outcome
+from doxtr_rag.cli.sizes import shown_size
 from doxtr_rag.core.ports import DocumentRecord
 
 NAME = "status"

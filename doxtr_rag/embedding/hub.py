@@ -35,6 +35,7 @@ from doxtr_rag.core.errors import EmbeddingError, WeightsCorruptError, WeightsMi
 from doxtr_rag.core.ports import Progress
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.embedding.receipts import sha256_of
+from doxtr_rag.embedding.registry import fetch_command
 
 _REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
     (OfflineModeIsEnabled, "HF_HUB_OFFLINE is set; unset it"),
@@ -88,7 +89,7 @@ def download(
         raise _explained(error, profile, name) from error
     raise WeightsCorruptError(
         f"the bytes of {name} that the hub gave for {profile.source} are not the pinned ones and "
-        f"were thrown away; check HF_ENDPOINT and proxies, then {_command(profile)}"
+        f"were thrown away; check HF_ENDPOINT and proxies, then run: {fetch_command(profile)}"
     )
 
 
@@ -106,7 +107,7 @@ def _receive(
     if offered != expected:
         raise WeightsCorruptError(
             f"the hub offers {offered} bytes of {name}, the pinned file has {expected}; "
-            f"check HF_ENDPOINT and proxies, then {_command(profile)}"
+            f"check HF_ENDPOINT and proxies, then run: {fetch_command(profile)}"
         )
     done = part.stat().st_size if part.exists() else 0
     if expected is not None and done > expected:
@@ -159,21 +160,21 @@ def _bar(phase: str, progress: Progress | None) -> Any:
     return Bar
 
 
-def _command(profile: EmbeddingProfile) -> str:
-    return f"run: doxtr-rag fetch-weights --profile {profile.name}"
-
-
 def _explained(error: Exception, profile: EmbeddingProfile, name: str) -> EmbeddingError:
     """Say in our words what went wrong and what helps."""
     what = f"cannot fetch {name} of {profile.source} at revision {profile.revision}"
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             said = f"{type(error).__name__}: {error}".splitlines()[0]
-            return WeightsMissingError(f"{what}: {reason}, then {_command(profile)} ({said})")
+            return WeightsMissingError(
+                f"{what}: {reason}, then run: {fetch_command(profile)} ({said})"
+            )
     if isinstance(error, OSError) and error.errno is not None:
         return EmbeddingError(
-            f"{what}: {error}; free space or choose another folder, then {_command(profile)}"
+            f"{what}: {error}; free space or choose another folder, "
+            f"then run: {fetch_command(profile)}"
         )
     return WeightsMissingError(
-        f"{what}: the transfer broke off ({error}); to go on where it stopped, {_command(profile)}"
+        f"{what}: the transfer broke off ({error}); to go on where it stopped, "
+        f"run: {fetch_command(profile)}"
     )

@@ -15,6 +15,7 @@ from doxtr_rag.core.errors import EmbeddingError
 from doxtr_rag.core.ports import EmbeddingCounts
 from doxtr_rag.core.profiles import EmbeddingProfile, Pooling
 from doxtr_rag.embedding.batching import distinct, longest_first, next_batch
+from doxtr_rag.embedding.registry import fetch_command
 from doxtr_rag.embedding.session import CUDA, ModelSession, usable_cores
 from doxtr_rag.embedding.tokenizer import ProfileTokenizer
 
@@ -81,7 +82,7 @@ class OnnxEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """The identity of the model (design section 4)."""
+        """The identity of the model."""
         return self._profile.fingerprint
 
     @property
@@ -162,12 +163,14 @@ class OnnxEmbedder:
         if wide.ndim != 2 or wide.shape[-1] != self.dimension:  # noqa: PLR2004
             raise EmbeddingError(
                 f"{self._profile.name} gave vectors of shape {wide.shape}, "
-                f"expected {self.dimension} components; run: doxtr-rag doctor"
+                f"expected {self.dimension} components; "
+                f"run: {fetch_command(self._profile, '--force')}"
             )
         if not np.isfinite(norms).all() or not norms.all():
             raise EmbeddingError(
                 f"{self._profile.name} gave a vector that is not finite or is zero; the model file "
-                f"is unusable on {self.provider}; run: doxtr-rag doctor"
+                f"is unusable on {self.provider}; set rag_device to cpu, or "
+                f"run: {fetch_command(self._profile, '--force')}"
             )
         unit: NDArray[np.float32] = (wide / norms).astype("<f4")
         return unit

@@ -107,6 +107,11 @@ def profile_names() -> tuple[str, ...]:
     return (*_BUILT_IN, *sorted(registered - _BUILT_IN.keys()))
 
 
+def fetch_command(profile: EmbeddingProfile, option: str = "") -> str:
+    """Return the command that brings a profile's files here, for messages that name it."""
+    return f"doxtr-rag fetch-weights --profile {profile.name} {option}".rstrip()
+
+
 def _load(entry: EntryPoint) -> EmbeddingProfile:
     """Call foreign code, which may fail in any way."""
     owner = entry.dist.name if entry.dist is not None else entry.value

@@ -20,6 +20,7 @@ from doxtr_rag.core.errors import (
     WeightsMissingError,
 )
 from doxtr_rag.core.profiles import EmbeddingProfile
+from doxtr_rag.embedding.registry import fetch_command
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +56,8 @@ class ModelSession:
 
     def __init__(self, profile: EmbeddingProfile, folder: Path, device: str = "auto") -> None:
         path = folder / profile.model_file
-        command = f"doxtr-rag fetch-weights --profile {profile.name}"
         if not path.is_file():
-            raise WeightsMissingError(f"{path} is missing; run: {command}")
+            raise WeightsMissingError(f"{path} is missing; run: {fetch_command(profile)}")
         ort.set_default_logger_severity(_ERRORS_ONLY)
         try:
             # External data behind a link that leaves the folder is refused.
@@ -65,7 +65,8 @@ class ModelSession:
         except _RUNTIME_ERRORS as error:
             raise WeightsCorruptError(
                 f"{path} cannot be loaded as a model: {error}; a folder of links into a hub cache "
-                f"must be copied with its links followed; otherwise run: {command} --force"
+                f"must be copied with its links followed; otherwise "
+                f"run: {fetch_command(profile, '--force')}"
             ) from error
         self.provider: str = self._session.get_providers()[0]
         rows = self._session.get_inputs()[0].shape[0]

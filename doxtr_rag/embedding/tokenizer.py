@@ -12,6 +12,7 @@ from tokenizers import Encoding, Tokenizer
 
 from doxtr_rag.core.errors import WeightsCorruptError, WeightsMissingError
 from doxtr_rag.core.profiles import EmbeddingProfile
+from doxtr_rag.embedding.registry import fetch_command
 
 _WINDOW = 512
 """Texts whose full encodings, which are large, are in memory at once."""
@@ -30,22 +31,20 @@ class ProfileTokenizer:
 
     def __init__(self, profile: EmbeddingProfile, folder: Path) -> None:
         path = folder / profile.tokenizer_file
-        command = f"run: doxtr-rag fetch-weights --profile {profile.name}"
         if not path.is_file():
-            raise WeightsMissingError(f"{profile.tokenizer_file} is missing in {folder}; {command}")
+            raise WeightsMissingError(
+                f"{profile.tokenizer_file} is missing in {folder}; run: {fetch_command(profile)}"
+            )
         try:
             self._tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower
-            raise WeightsCorruptError(f"{path} is damaged: {error}; {command} --force") from error
+            raise WeightsCorruptError(
+                f"{path} is damaged: {error}; run: {fetch_command(profile, '--force')}"
+            ) from error
         # The file may ask for padding and for another limit; neither is the profile's.
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(profile.max_tokens)
         self._added = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of different tokens."""
-        return self._tokenizer.get_vocab_size()
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text before any cut, special tokens included."""

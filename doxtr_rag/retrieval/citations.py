@@ -7,7 +7,7 @@ import re
 from doxtr_rag.core.documents import StoredChunk
 
 MAX_QUOTE = 300
-"""Characters of a quote (vault V31)."""
+"""Characters of a quote."""
 
 _WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"\s+")

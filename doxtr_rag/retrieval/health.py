@@ -21,7 +21,7 @@ PROBE_TOP_K = 10
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding; `code` is a reason code of retrieval R51, `ready` when all is well."""
+    """One finding; `code` is an error's kind or a degradation's code, `ready` when all is well."""
 
     name: str
     code: str
@@ -31,15 +31,6 @@ class Check:
     def is_fine(self) -> bool:
         """Say whether nothing is wrong."""
         return self.code == "ready"
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A chunk of a store with its embedding input and the vector that is stored for it."""
-
-    chunk_id: str
-    embedding_text: str
-    vector: Vector
 
 
 class ProbedStore(Protocol):
@@ -81,23 +72,25 @@ def probe(store: ProbedStore, embedder: Embedder) -> Check:
 
 def _probe(store: ProbedStore, embedder: Embedder) -> Check:
     name = store.name
-    found = store.sample()
-    if found is None:
+    sample = store.sample()
+    if sample is None:
         return Check(name, "ready", "empty: nothing of this scope was documented")
-    held = store.fingerprint()
-    if held != embedder.fingerprint:
-        return Check(name, "identity_mismatch", "embedded by another model: build again")
+    if store.fingerprint() != embedder.fingerprint:
+        return Check(name, "identity_mismatch", "embedded by another model: run sphinx-build")
     store.verify()
-    sample = Sample(*found)
-    (((_, vector),),) = list(embedder.embed([sample.embedding_text]))
-    if cosine(vector, sample.vector) < SAME_TEXT:
-        detail = "the model gives other vectors than those stored: doxtr-rag fetch-weights --force"
+    chunk_id, embedding_text, known = sample
+    (((_, vector),),) = list(embedder.embed([embedding_text]))
+    if cosine(vector, known) < SAME_TEXT:
+        detail = (
+            "the model gives other vectors than those stored: run doxtr-rag fetch-weights --force"
+        )
         return Check(name, "weights_corrupt", detail)
     hits = store.dense(vector, PROBE_TOP_K)
-    if sample.chunk_id not in {hit.chunk_id for hit in hits} and not _is_tied(hits):
-        return Check(name, "index_corrupt", f"{sample.chunk_id} is not found: doxtr-rag rebuild")
-    for degradation in store.degradations():
-        return Check(name, degradation.code, degradation.detail)
+    if chunk_id not in {hit.chunk_id for hit in hits} and not _is_tied(hits):
+        return Check(name, "index_corrupt", f"{chunk_id} is not found: run doxtr-rag rebuild")
+    degraded = store.degradations()
+    if degraded:
+        return Check(name, degraded[0].code, degraded[0].detail)
     return Check(name, "ready", f"a known chunk of {len(hits)} hits was found")
 
 

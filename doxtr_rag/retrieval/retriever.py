@@ -13,7 +13,7 @@ from doxtr_rag.core.ranking import Hit, reciprocal_rank_fusion
 from doxtr_rag.retrieval.citations import citation, quote
 
 POOL_FACTOR = 8
-"""Each pool returns four windows of twice the results asked for (retrieval R26)."""
+"""Each pool returns four windows of twice the results asked for."""
 
 MIN_POOL = 50
 
@@ -69,11 +69,10 @@ class Retriever:
         for store in usable:
             try:
                 rankings += _rankings(store, query, vector, max(MIN_POOL, POOL_FACTOR * top_k))
+                degraded += store.degradations()
             except StoreError as error:
                 failures.append(error)
-                degraded.append(Degradation(error.kind, f"{store.name}: {error}"))
-            else:
-                degraded += store.degradations()
+                degraded.append(_unusable(store, error))
         if len(failures) == len(usable):
             raise failures[0]
         passages = self._passages(query, reciprocal_rank_fusion(rankings), top_k)
@@ -81,16 +80,25 @@ class Retriever:
 
     def _usable(self) -> tuple[list[SearchableStore], list[Degradation]]:
         usable: list[SearchableStore] = []
-        mismatches: list[DoxtrRagError] = []
+        refusals: list[tuple[SearchableStore, DoxtrRagError]] = []
         for store in self._stores:
-            held = store.fingerprint()
-            if held is None or held == self._fingerprint:
-                usable.append(store)
+            try:
+                self._require_own_model(store)
+            except (ParityError, StoreError) as error:
+                refusals.append((store, error))
             else:
-                mismatches.append(_mismatch(store, held, self._fingerprint))
+                usable.append(store)
         if not usable:
-            raise mismatches[0]
-        return usable, [Degradation(error.kind, str(error)) for error in mismatches]
+            raise refusals[0][1]
+        return usable, [_unusable(store, error) for store, error in refusals]
+
+    def _require_own_model(self, store: SearchableStore) -> None:
+        held = store.fingerprint()
+        if held is not None and held != self._fingerprint:
+            raise ParityError(
+                f"the vectors of the {store.name} store were made by another model (fingerprint "
+                f"{held[:12]}, this project's is {self._fingerprint[:12]}): run sphinx-build"
+            )
 
     def _passages(self, query: str, fused: Sequence[Hit], top_k: int) -> list[Passage]:
         best = fused[0].score if fused else 1.0
@@ -133,9 +141,5 @@ def _rankings(store: SearchableStore, query: str, vector: Vector, pool: int) -> 
     return [[replace(hit, store=store.name) for hit in ranking] for ranking in pools]
 
 
-def _mismatch(store: SearchableStore, held: str, wanted: str) -> ParityError:
-    return ParityError(
-        f"{store.name} store: its vectors were made by another model (fingerprint {held[:12]}, "
-        f"this project's is {wanted[:12]}); build the documentation again, or run "
-        f"doxtr-rag rebuild --scope {store.name}"
-    )
+def _unusable(store: SearchableStore, error: DoxtrRagError) -> Degradation:
+    return Degradation(error.kind, f"{store.name}: {error}")

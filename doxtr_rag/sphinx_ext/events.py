@@ -17,7 +17,13 @@ from doxtr_rag.sphinx_ext import config_values
 from doxtr_rag.sphinx_ext.builder import RagBuilder
 from doxtr_rag.sphinx_ext.progress import SphinxProgress
 from doxtr_rag.sphinx_ext.references import words_recorder
-from doxtr_rag.sphinx_ext.session import HarvestSession, builder_kind, is_page, spool_folder
+from doxtr_rag.sphinx_ext.session import (
+    HarvestSession,
+    builder_kind,
+    conditions,
+    is_page,
+    spool_folder,
+)
 from doxtr_rag.sphinx_ext.spool import Spool
 from doxtr_rag.sphinx_ext.surroundings import (
     DOCUMENT_SIGNAL,
@@ -25,7 +31,7 @@ from doxtr_rag.sphinx_ext.surroundings import (
     Surroundings,
     package_folders,
 )
-from doxtr_rag.sphinx_ext.warnings import RagWarning, warn
+from doxtr_rag.sphinx_ext.warnings import RagWarning, fail, warn
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -73,10 +79,15 @@ class _Handlers:
         except ConfigError as error:
             raise SphinxConfigError(str(error)) from error
         for problem in self._project.environment.unknown:
-            warn(RagWarning.ENVIRONMENT, "%s", problem)
+            warn(app, RagWarning.ENVIRONMENT, "%s", problem)
         if self._project.settings.mounts:
             count = len(self._project.settings.mounts)
-            warn(RagWarning.INCOMPLETE, "rag_external_mounts: %d mounts are not indexed yet", count)
+            warn(
+                app,
+                RagWarning.INCOMPLETE,
+                "rag_external_mounts: %d mounts are not indexed yet",
+                count,
+            )
 
     def catch_up(self, app: Sphinx, env: BuildEnvironment) -> list[str]:
         """Ask Sphinx to resolve what the spool lacks."""
@@ -84,7 +95,8 @@ class _Handlers:
             self.validate(app, app.config)
         if not self._feeds(app):
             return []
-        self._session = HarvestSession(Spool(spool_folder(app)), self.words)
+        spool = Spool(spool_folder(app))
+        self._session = HarvestSession(spool, self.words, conditions(app))
         return self._session.missing(env)
 
     def collect(self, app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -105,8 +117,7 @@ class _Handlers:
         except ScopeViolationError:
             raise
         except DoxtrRagError as failure:
-            logger.error("doxtr_rag: %s", failure)  # noqa: TRY400 - the message is for a person
-            app.statuscode = 1
+            fail(app, "doxtr_rag: %s", failure)
             return
         _summarize(app, session, report)
 
@@ -126,37 +137,38 @@ class _Handlers:
             private_parts=settings.private_paths,
             package_folders=package_folders(),
         )
-        pages = PageAddresses(app.config, settings.url_style)
+        pages = PageAddresses(app.config, settings.url_style, settings.html_baseurl)
         surroundings = Surroundings(app.env, root=settings.root, rules=rules, pages=pages)
         harvest = session.harvest(app.env, settings.project, surroundings)
-        _warn_of_doubtful_scopes(harvest)
+        _warn_of_doubtful_scopes(app, harvest)
         session.close(app.env)
         pages_folder = Path(app.outdir) if builder_kind(app.builder) in WRITES_PAGES else None
         with SphinxProgress(app.verbosity) as progress:
             return bootstrap.ingest(project, harvest, progress, pages_folder, logger.info)
 
 
-def _warn_of_doubtful_scopes(harvest: Harvest) -> None:
+def _warn_of_doubtful_scopes(app: Sphinx, harvest: Harvest) -> None:
     contexts = {item.document: item.context for item in harvest.documents} | dict(harvest.kept)
     for name, context in contexts.items():
         for signal in context.signals:
             if signal.origin == DOCUMENT_SIGNAL and signal.scope is None:
-                warn(RagWarning.SCOPE, "%s: kept private", signal.reason, location=name)
+                warn(app, RagWarning.SCOPE, "%s: kept private", signal.reason, page=name)
 
 
 def _summarize(app: Sphinx, session: HarvestSession, report: RunReport) -> None:
     for line in report.lines():
         logger.info("doxtr_rag: %s", line)
     if report.truncated:
-        warn(RagWarning.TRUNCATED, "%d texts were cut to the model's limit", report.truncated)
+        text = "%d texts were cut to the model's limit"
+        warn(app, RagWarning.TRUNCATED, text, report.truncated)
     for document, reason in sorted(report.failures.items()):
-        logger.error("doxtr_rag: %s is not up to date: %s", document, reason)
+        fail(app, "doxtr_rag: %s is not up to date: %s", document, reason)
     if report.failures:
-        app.statuscode = 1
         session.forget(app.env, report.failures)
     unread = report.kept - len(session.failures)
     if unread > 0:
         warn(
+            app,
             RagWarning.INCOMPLETE,
             "%d documents were not resolved in this build and stay as they were stored: "
             "build without file arguments",

@@ -2,7 +2,8 @@
 
 A page is refreshed when a name that it refers to means something else than when it was resolved:
 another title, another place, a figure number, or nothing any more. Names are compared by their
-last word only, so the answer errs on the side of refreshing too many.
+last word only, so the answer errs on the side of refreshing too many. What has no name, such as a
+list of todos, has a mark instead: a word that no name has.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
+from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
@@ -22,19 +24,30 @@ if TYPE_CHECKING:
 BEFORE_RESOLUTION = 5
 """Sphinx resolves references at priority 10."""
 
+ALL_TODOS = " todos"
+
 _WORD = re.compile(r"\w+")
 
 
+def words_of(name: str) -> list[str]:
+    """Return the runs of word characters of a name, lower case; one empty word for none."""
+    return _WORD.findall(name.lower()) or [""]
+
+
 def last_word(name: str) -> str:
-    """Return the last run of word characters of a name, lower case; "" when there is none."""
-    words = _WORD.findall(name)
-    return words[-1].lower() if words else ""
+    """Return the last of the words of a name."""
+    return words_of(name)[-1]
+
+
+def figures_of(docname: str) -> str:
+    """Return the mark of the numbers before a page's own captions."""
+    return f" figures {docname}"
 
 
 def words_recorder(
     recorded: MutableMapping[str, tuple[str, ...]],
 ) -> type[SphinxPostTransform]:
-    """Return a transform that notes, for each document, the last words of its references."""
+    """Return a transform that notes, for each document, the words of its references."""
 
     class ReferenceWords(SphinxPostTransform):
         """Reads the references of a document before Sphinx resolves them; changes nothing."""
@@ -42,15 +55,21 @@ def words_recorder(
         default_priority = BEFORE_RESOLUTION
 
         def run(self, **kwargs: object) -> None:  # noqa: ARG002 - the signature is Sphinx's
-            """Note the words of one document."""
-            targets = (
-                str(node.get("reftarget", ""))
-                for node in self.document.findall(addnodes.pending_xref)
-            )
-            words = {word for target in targets for word in _WORD.findall(target.lower())}
-            recorded[self.env.docname] = tuple(sorted(words))
+            """Note the words of one document, or of a piece that another page lends it."""
+            docname = self.env.docname
+            is_page = str(self.document.get("source") or "") == str(self.env.doc2path(docname))
+            known = () if is_page else recorded.get(docname, ())
+            recorded[docname] = tuple(sorted({*known, *_words_in(self.document)}))
 
     return ReferenceWords
+
+
+def _words_in(document: nodes.document) -> Iterator[str]:
+    for node in document.findall(nodes.Element):
+        if isinstance(node, addnodes.pending_xref):
+            yield from words_of(str(node.get("reftarget", "")))
+        elif type(node).__name__ == "todolist":
+            yield ALL_TODOS
 
 
 def inventory(env: BuildEnvironment) -> dict[str, str]:
@@ -66,14 +85,41 @@ def _meanings(env: BuildEnvironment) -> Iterator[tuple[str, tuple[object, ...]]]
         for name, shown, kind, docname, anchor, _ in domain.get_objects():
             meaning = (domain.name, kind, name, str(shown), docname, anchor)
             yield last_word(name), (*meaning, _numbers(env, docname, anchor))
+    yield from _outside_domain_objects(env)
+    for docname, numbers in env.toc_fignumbers.items():
+        yield figures_of(docname), (_sorted(numbers),)
+    for docname, metadata in env.metadata.items():
+        slugs = metadata.get("myst_slugs")
+        if isinstance(slugs, Mapping):
+            titles = sorted((slug, str(found[-1])) for slug, found in slugs.items())
+            yield last_word(docname), ("heading", docname, titles)
+
+
+def _outside_domain_objects(env: BuildEnvironment) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Yield what can be referred to and is in no domain's list of objects."""
     for label, (docname, number) in env.domaindata.get("math", {}).get("objects", {}).items():
         yield last_word(label), ("math", label, docname, number)
+    for label, found in env.domaindata.get("citation", {}).get("citations", {}).items():
+        yield last_word(label), ("citation", label, *found[:2])
+    for docname, todos in env.domaindata.get("todo", {}).get("todos", {}).items():
+        for todo in todos:
+            yield ALL_TODOS, (docname, todo["ids"], todo.astext())
 
 
 def _numbers(env: BuildEnvironment, docname: str, anchor: str) -> object:
+    """Return the numbers that a reference to a place may show.
+
+    A figure is numbered by its first id, which need not be the one that its label names: then all
+    figures of the page count.
+    """
     section = env.toc_secnumbers.get(docname, {}).get(f"#{anchor}" if anchor else "")
-    figures = env.toc_fignumbers.get(docname, {}).values()
-    return section, [numbers[anchor] for numbers in figures if anchor in numbers]
+    figures = env.toc_fignumbers.get(docname, {})
+    own = [numbers[anchor] for numbers in figures.values() if anchor in numbers]
+    return section, own or (_sorted(figures) if anchor else ())
+
+
+def _sorted(figures: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str, object]]:
+    return sorted((kind, i, number) for kind, ids in figures.items() for i, number in ids.items())
 
 
 def changed_words(before: Mapping[str, str], after: Mapping[str, str]) -> frozenset[str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sphinx
-from sphinx.util import logging
+from sphinx.errors import SphinxError
 
 from doxtr_rag.core.documents import DocumentContext, DocumentInput, Harvest, Section
-from doxtr_rag.core.errors import CorruptDocumentError
+from doxtr_rag.core.errors import DocumentError
 from doxtr_rag.sphinx_ext.builder import RagBuilder
 from doxtr_rag.sphinx_ext.harvester import InternalLinks, caption_labels, harvest
-from doxtr_rag.sphinx_ext.references import changed_words, inventory
-from doxtr_rag.sphinx_ext.spool import Manifest, Spool, SpoolEntry
+from doxtr_rag.sphinx_ext.references import changed_words, figures_of, inventory
+from doxtr_rag.sphinx_ext.spool import Spool, SpoolEntry
 from doxtr_rag.sphinx_ext.warnings import RagWarning, warn
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ ORIGIN = "sphinx"
 TAGS_ARE_PASSED = (9, 0)
 """The first Sphinx that wants the tags of a build to resolve a document."""
 
-logger = logging.getLogger("doxtr_rag")
-
 
 def builder_kind(builder: Builder) -> str:
     """Return the name `rag_builders` knows a builder by."""
@@ -40,10 +39,13 @@ def builder_kind(builder: Builder) -> str:
 class HarvestSession:
     """Pages of one build: what was resolved in it, what failed, what the spool still holds."""
 
-    def __init__(self, spool: Spool, words: dict[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, spool: Spool, words: dict[str, tuple[str, ...]], conditions: str = ""
+    ) -> None:
         self._spool = spool
         self._words = words
-        self._manifest = spool.begin()
+        self._links: InternalLinks | None = None
+        self._manifest = spool.begin(conditions)
         self._fresh: dict[str, SpoolEntry] = {}
         self.failures: dict[str, str] = {}
 
@@ -53,26 +55,32 @@ class HarvestSession:
 
     def collect(self, app: Sphinx, doctree: nodes.document, docname: str) -> None:
         """Harvest one resolved document into the spool; a failure is kept to the document."""
-        links = InternalLinks(
-            {name: app.builder.get_target_uri(name) for name in app.env.all_docs}, docname
-        )
         try:
             sections = harvest(
                 doctree,
                 docname,
-                resolve_link=links,
+                resolve_link=self._links_of(app).of(docname),
                 labels=_caption_labels(app, docname),
                 show_todos=bool(getattr(app.config, "todo_include_todos", False)),
             )
-        except CorruptDocumentError as error:
-            self.failures[docname] = error.reason
-            self._fresh.pop(docname, None)
-            warn(RagWarning.HARVEST, "not indexed: %s", error.reason, location=docname)
+            body_hash = self._spool.write(docname, sections)
+        except DocumentError as error:
+            self._fail(app, docname, error.reason)
             return
         self.failures.pop(docname, None)
         stamp = int(app.env.all_docs[docname])
-        body_hash = self._spool.write(docname, sections)
         self._fresh[docname] = SpoolEntry(stamp, body_hash, self._words.get(docname, ()))
+
+    def _links_of(self, app: Sphinx) -> InternalLinks:
+        if self._links is None:
+            uris = {name: app.builder.get_target_uri(name) for name in app.env.all_docs}
+            self._links = InternalLinks(uris, "")
+        return self._links
+
+    def _fail(self, app: Sphinx, docname: str, reason: str) -> None:
+        self.failures[docname] = reason
+        self._fresh.pop(docname, None)
+        warn(app, RagWarning.HARVEST, "not indexed: %s", reason, page=docname)
 
     def refresh_stale(self, app: Sphinx) -> int:
         """Resolve again the pages that show text of other pages which has changed since.
@@ -86,13 +94,20 @@ class HarvestSession:
             for name in sorted(app.env.all_docs)
             if name not in self._fresh
             and self._is_current(app.env, name)
-            and not changed.isdisjoint(self._manifest.entries[name].words)
+            and not changed.isdisjoint({*self._manifest.entries[name].words, figures_of(name)})
         ]
-        tags: dict[str, Any] = {"tags": app.tags} if sphinx.version_info >= TAGS_ARE_PASSED else {}
         for name in stale:
-            app.env.get_and_resolve_doctree(name, app.builder, **tags)
-        self._manifest = Manifest(self._manifest.entries, now)
+            self._resolve_again(app, name)
+        self._manifest = replace(self._manifest, inventory=now)
         return len(stale)
+
+    def _resolve_again(self, app: Sphinx, docname: str) -> None:
+        """Resolve one page; what goes wrong in another extension stays with the page."""
+        tags: dict[str, Any] = {"tags": app.tags} if sphinx.version_info >= TAGS_ARE_PASSED else {}
+        try:
+            app.env.get_and_resolve_doctree(docname, app.builder, **tags)
+        except SphinxError as error:
+            self._fail(app, docname, f"its references cannot be resolved again: {error}")
 
     def close(self, env: BuildEnvironment) -> None:
         """Write the manifest: what this build resolved, and what is still right from before."""
@@ -101,7 +116,7 @@ class HarvestSession:
             for name, entry in {**self._manifest.entries, **self._fresh}.items()
             if name in env.found_docs and name not in self.failures
         }
-        self._spool.finish(Manifest(entries, self._manifest.inventory))
+        self._spool.finish(replace(self._manifest, entries=entries))
 
     def forget(self, env: BuildEnvironment, failures: Mapping[str, str]) -> None:
         """Make the next build resolve again what could not be stored."""
@@ -151,6 +166,16 @@ def spool_folder(app: Sphinx) -> Path:
     """Return the spool of this builder and language, beside the doctrees."""
     language = str(app.config.language or "en")
     return Path(app.doctreedir) / "doxtr_rag" / f"{builder_kind(app.builder)}-{language}"
+
+
+def conditions(app: Sphinx) -> str:
+    """Return what stands for the tags and settings by which a builder resolves every page again.
+
+    The builder for pages compares the same with what it wrote last. A builder that writes none,
+    or two folders of pages with the same doctrees, would not notice.
+    """
+    found = getattr(app.builder, "build_info", None)
+    return "" if found is None else f"{found.config_hash} {found.tags_hash}"
 
 
 def is_page(app: Sphinx, doctree: nodes.document, docname: str) -> bool:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from doxtr_rag.core.documents import Block, BlockKind, Locator, Section
 from doxtr_rag.core.errors import CorruptDocumentError
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the files and of the renderer: a higher number makes every document be resolved again."""
 
 
@@ -38,10 +38,12 @@ class Manifest:
     """The pages of one builder and language, and the inventory their references were resolved by.
 
     `inventory` maps the last word of every referable name to a hash of what it refers to.
+    `conditions` stands for tags and settings that decide how a page is resolved.
     """
 
     entries: Mapping[str, SpoolEntry] = field(default_factory=dict)
     inventory: Mapping[str, str] = field(default_factory=dict)
+    conditions: str = ""
 
 
 class Spool:
@@ -50,15 +52,17 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def begin(self) -> Manifest:
+    def begin(self, conditions: str = "") -> Manifest:
         """Start a build: return the manifest of the last one, and note that one is under way.
 
         A build that was killed between resolving pages and writing them may have left Sphinx
-        convinced that they are up to date, so its spool counts as empty.
+        convinced that they are up to date, so its spool counts as empty. So does one of pages
+        that were resolved under other conditions.
         """
         manifest = Manifest() if self._unfinished.exists() else self.load_manifest()
         _write(self._unfinished, "")
-        return manifest
+        is_of_this_kind = manifest.conditions == conditions
+        return manifest if is_of_this_kind else Manifest(conditions=conditions)
 
     def load_manifest(self) -> Manifest:
         """Return the manifest; an empty one when it is missing, damaged or of another schema."""
@@ -70,14 +74,19 @@ class Spool:
                 name: SpoolEntry(int(stamp), str(body_hash), tuple(words))
                 for name, (stamp, body_hash, words) in raw["entries"].items()
             }
-            return Manifest(entries, dict(raw["inventory"]))
+            return Manifest(entries, dict(raw["inventory"]), str(raw["conditions"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return Manifest()
 
     def finish(self, manifest: Manifest) -> None:
         """End a build: write the manifest and drop the pages it does not name."""
         entries = {name: [e.stamp, e.body_hash, e.words] for name, e in manifest.entries.items()}
-        raw = {"schema": SCHEMA, "entries": entries, "inventory": dict(manifest.inventory)}
+        raw = {
+            "schema": SCHEMA,
+            "conditions": manifest.conditions,
+            "entries": entries,
+            "inventory": dict(manifest.inventory),
+        }
         _write(self._manifest, json.dumps(raw, ensure_ascii=True, sort_keys=True))
         named = {self._page(name).name for name in manifest.entries}
         for path in self._folder.glob("*.page.json"):

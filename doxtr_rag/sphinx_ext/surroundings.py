@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sysconfig
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin
 
+from sphinx.util.i18n import docname_to_domain
 from sphinx.util.nodes import clean_astext
 
 from doxtr_rag.core.documents import DocumentContext, Metadata
@@ -61,8 +62,8 @@ class Surroundings:
     def _signals(self, docname: str) -> tuple[ScopeSignal, ...]:
         path = Path(self._env.doc2path(docname))
         signals = [*self._rules.signals(path)]
-        for dependency in sorted(map(str, self._env.dependencies.get(docname, ()))):
-            signals += self._rules.dependency_signals(Path(self._env.srcdir, dependency))
+        for dependency in sorted(dependencies(self._env, docname)):
+            signals += self._rules.dependency_signals(dependency)
         signals += metadata_signals(self._env.metadata.get(docname, {}))
         return tuple(dict.fromkeys(signals))
 
@@ -71,17 +72,34 @@ class Surroundings:
         return {flag: True for flag in FLAGS if flag in found}
 
 
+def dependencies(env: BuildEnvironment, docname: str) -> set[Path]:
+    """Return the files besides its own that a page is made of.
+
+    Sphinx knows of the translations of a page only before it reads it.
+    """
+    found = {Path(env.srcdir, name) for name in env.dependencies.get(docname, ())}
+    return found | set(filter(Path.is_file, _catalogs(env, docname)))
+
+
+def _catalogs(env: BuildEnvironment, docname: str) -> Iterator[Path]:
+    language = str(env.config.language or "")
+    domain = docname_to_domain(docname, env.config.gettext_compact)
+    for folder in env.config.locale_dirs:
+        for name in filter(None, {language, language.partition("_")[0]}):
+            yield Path(env.srcdir, folder, name, "LC_MESSAGES", f"{domain}.mo")
+
+
 class PageAddresses:
     """URLs of pages by `rag_url_style`, whichever builder ran."""
 
-    def __init__(self, config: Config, style: str) -> None:
+    def __init__(self, config: Config, style: str, base: str) -> None:
         self._style = style
-        self._base = str(config.html_baseurl or "")
+        self._base = base
         suffix = config.html_link_suffix or config.html_file_suffix
         self._suffix = ".html" if suffix is None else str(suffix)
 
     def url(self, docname: str) -> str:
-        """Return the page's address: absolute with `html_baseurl`, else relative to the output."""
+        """Return the page's address: absolute with a base, else relative to the output."""
         page = self._directory(docname) if self._style == "dirhtml" else self._file(docname)
         base = self._base if self._base.endswith("/") or not self._base else f"{self._base}/"
         return urljoin(base, page) if base else page

@@ -84,7 +84,7 @@ def test_seal_drops_vectors_nothing_refers_to_and_refuses_gaps():
     left = scoped("b", "two").chunk.text_hash
     assert set(store.saved) == {("hash-embedder", left)}
     assert store.missing("hash-embedder", ["x", left]) == {"x"}
-    with pytest.raises(StoreError, match="another model"):
+    with pytest.raises(ParityError, match="another model"):
         store.seal("other", 32)
 
 

@@ -1,17 +1,16 @@
 """The real bge-m3 against values published with it; runs where its weights are."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-from platformdirs import user_cache_path
+from tokenizers import Tokenizer
 
+from doxtr_rag.bootstrap.project import model_folders
+from doxtr_rag.config.environment import read_environment
 from doxtr_rag.core.errors import EmbeddingError
 from doxtr_rag.embedding.onnx import OnnxEmbedder
 from doxtr_rag.embedding.registry import BGE_M3
 from doxtr_rag.embedding.tokenizer import ProfileTokenizer
-from doxtr_rag.embedding.weights import ModelFolders, locate, verify
+from doxtr_rag.embedding.weights import locate, verify
 
 QUESTIONS = ["What is BGE M3?", "Defination of BM25"]
 PASSAGES = [
@@ -24,8 +23,7 @@ PASSAGES = [
 
 @pytest.fixture(scope="module")
 def folder():
-    given = os.environ.get("DOXTR_RAG_BGE_M3_ONNX_DIR")
-    folders = ModelFolders(user_cache_path("doxtr-rag"), Path(given) if given else None)
+    folders = model_folders(read_environment())
     try:
         verify(BGE_M3, locate(BGE_M3, folders), folders.receipts)
     except EmbeddingError:
@@ -34,9 +32,9 @@ def folder():
 
 
 def test_tokenizer_is_the_genuine_one(folder):
-    tokenizer = ProfileTokenizer(BGE_M3, folder)
-    assert tokenizer.vocabulary_size == 250002
-    [ids] = tokenizer.encode(QUESTIONS[:1]).ids
+    library = Tokenizer.from_file(str(folder / BGE_M3.tokenizer_file))
+    assert library.get_vocab_size() == 250002
+    [ids] = ProfileTokenizer(BGE_M3, folder).encode(QUESTIONS[:1]).ids
     assert ids.tolist() == [0, 4865, 83, 335, 11679, 276, 363, 32, 2]
 
 

@@ -104,6 +104,22 @@ def test_a_store_that_fails_is_named_and_the_other_answers(shared, private):
     ]
 
 
+class Unreadable(MemoryStore):
+    """A store whose corpus cannot even say which model made it."""
+
+    def fingerprint(self):
+        raise StoreUnavailableError("corpus is damaged")
+
+
+def test_a_store_that_cannot_be_read_is_named_and_the_other_answers(shared):
+    damaged = Unreadable(Scope.LOCAL_PRIVATE, name="private")
+    answer = retriever(damaged, shared).retrieve("theme", top_k=3)
+    assert {p.store for p in answer.passages} == {"shared"}
+    assert [d.detail for d in answer.degraded] == ["private: corpus is damaged"]
+    with pytest.raises(StoreUnavailableError):
+        retriever(damaged).retrieve("theme", top_k=3)
+
+
 def test_every_store_failing_is_an_error(shared, private):
     for failing in (shared, private):
         failing.failures["dense"] = StoreUnavailableError("no")

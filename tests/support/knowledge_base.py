@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import struct
 from contextlib import closing
@@ -30,17 +29,6 @@ def vectors(root: Path, scope: str) -> dict[str, tuple[float, ...]]:
             "SELECT c.id, v.vector FROM chunks c LEFT JOIN vectors v ON v.text_hash = c.text_hash"
         ).fetchall()
     return {key: struct.unpack(f"<{len(blob or b'') // 4}f", blob or b"") for key, blob in rows}
-
-
-def lexical_ids(root: Path, scope: str, word: str) -> set[str]:
-    """Return the ids of the chunks that the text index finds for a word."""
-    with closing(_connect(root, scope)) as database:
-        rows = database.execute(
-            "SELECT c.id FROM chunks_fts f JOIN chunks c ON c.rowid = f.rowid "
-            "WHERE chunks_fts MATCH ?",
-            (json.dumps(word),),
-        )
-        return {key for (key,) in rows}
 
 
 def contents(root: Path) -> dict[str, dict[str, dict[str, object]]]:

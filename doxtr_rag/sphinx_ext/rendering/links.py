@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from urllib.parse import unquote, urljoin, urlsplit
 
 
@@ -14,8 +15,18 @@ class InternalLinks:
     """
 
     def __init__(self, target_uris: Mapping[str, str], docname: str) -> None:
-        self._documents = {_path(uri): name for name, uri in target_uris.items()}
-        self._page = "/" + target_uris.get(docname, "")
+        self._documents = {_path(uri): name for name, uri in sorted(target_uris.items())}
+        self._uris = target_uris
+        self._turn_to(docname)
+
+    def of(self, docname: str) -> InternalLinks:
+        """Return the same for another page of the site."""
+        other = copy(self)
+        other._turn_to(docname)
+        return other
+
+    def _turn_to(self, docname: str) -> None:
+        self._page = "/" + self._uris.get(docname, "")
         self._docname = docname
 
     def __call__(self, refuri: str) -> str | None:
@@ -33,4 +44,4 @@ class InternalLinks:
 
 
 def _path(uri: str) -> str:
-    return unquote(uri.partition("#")[0]).lstrip("/")
+    return unquote(uri).lstrip("/")

@@ -25,6 +25,8 @@ _HIDDEN = {
     "only",
 }
 _HIDDEN_CLASSES = {"headerlink", "needs_collapse", "viewcode-back", "viewcode-link"}
+_MACHINE_CLASS = "todo-source"
+"""A list of todos shows where each stands: a path of the machine that built the page."""
 
 
 def is_hidden(node: nodes.Node) -> bool:
@@ -36,6 +38,8 @@ def is_hidden(node: nodes.Node) -> bool:
     classes = node.get("classes", ())
     if isinstance(node, nodes.topic):
         return "contents" in classes
+    if isinstance(node, nodes.paragraph):
+        return _MACHINE_CLASS in classes
     return isinstance(node, nodes.inline) and not _HIDDEN_CLASSES.isdisjoint(classes)
 
 
