@@ -154,7 +154,10 @@ class MemoryStore:
         """Return chunk id -> hashes, of some documents or of all of this project and origin."""
         return {
             chunk_id: StoredHash(
-                row.scoped.chunk.document, row.scoped.content_hash, row.scoped.chunk.text_hash
+                row.scoped.chunk.document,
+                row.scoped.content_hash,
+                row.scoped.chunk.text_hash,
+                row.scoped.chunk.breadcrumb,
             )
             for chunk_id, row in self.rows.items()
             if (row.scoped.chunk.project, row.origin) == (project, origin)
@@ -229,9 +232,15 @@ class MemoryStore:
 
     def withdraw(self, project: str, chunk_ids: Collection[str]) -> None:
         """Delete chunks that turned private, from the index as well."""
+        if not chunk_ids:
+            return
         self._act("withdraw")
         self._remove(project, chunk_ids)
         self.indexed = {key: value for key, value in self.indexed.items() if key in self.rows}
+
+    def erase_deleted(self) -> None:
+        """Do nothing: what is deleted from a dictionary is gone."""
+        self._act("erase_deleted")
 
     def seal(self, fingerprint: str, dimension: int) -> None:
         """Declare the corpus complete under one fingerprint; drop vectors nothing refers to.

@@ -219,6 +219,20 @@ def test_search_answers_without_an_index_and_says_so(root, answer):
     assert [item["code"] for item in envelope["data"]["degraded"]] == ["index_dirty"]
 
 
+def test_a_damaged_store_degrades_the_answer_and_the_other_store_answers(root, answer):
+    (root / ".doxtr" / "chroma" / "corpus.sqlite3").write_bytes(b"no database at all" * 100)
+    code, envelope = answer("search", "port")
+    assert code == 0
+    assert {hit["store"] for hit in envelope["data"]["hits"]} == {"shared"}
+    assert [item["code"] for item in envelope["data"]["degraded"]] == ["store_unavailable"]
+
+
+def test_searching_makes_no_cache(root, answer):
+    (root / ".doxtr" / "cache.db").unlink()
+    assert answer("search", "port")[0] == 0
+    assert not (root / ".doxtr" / "cache.db").exists()
+
+
 def test_rebuild_restores_the_index_without_a_model(root, answer, monkeypatch):
     shutil.rmtree(root / ".doxtr" / "shared" / "index")
     monkeypatch.setenv("TINY_MODEL_DIR", str(root))

@@ -12,7 +12,7 @@ from doxtr_rag.config.conf_file import find_settings, load_settings, read_conf
 from doxtr_rag.config.environment import Environment, read_environment
 from doxtr_rag.config.schema import SphinxRAGConfig
 from doxtr_rag.config.settings import ProjectSettings, resolve
-from doxtr_rag.core.errors import IndexNotBuiltError
+from doxtr_rag.core.errors import ConfigError, IndexNotBuiltError
 from doxtr_rag.core.ports import Embedder, Progress
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.core.scope import Scope
@@ -67,17 +67,25 @@ def project(
         ConfigError: naming every key and variable that is wrong.
     """
     environment = read_environment()
-    settings = resolve(
-        SphinxRAGConfig.from_values(values, environment),
-        conf_dir=conf_dir,
-        source_dir=source_dir,
-        sphinx_project=sphinx_project,
-        language=language,
-        html_baseurl=html_baseurl,
-    )
-    found = Project(settings, environment)
-    _ = found.profile  # an unknown name is a configuration error, not a late one
-    return found
+    config, problems = SphinxRAGConfig.checked(values, environment)
+    try:
+        settings = resolve(
+            config,
+            conf_dir=conf_dir,
+            source_dir=source_dir,
+            sphinx_project=sphinx_project,
+            language=language,
+            html_baseurl=html_baseurl,
+        )
+    except ConfigError as error:
+        problems.append(str(error))
+    try:  # an unknown name is a configuration error, not a late one
+        registry.profile(config.embedding_provider)
+    except ConfigError as error:
+        problems.append(f"rag_embedding_provider: {error}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Project(settings, environment)
 
 
 def find_project(conf: Path | None, start: Path | None = None) -> Project:

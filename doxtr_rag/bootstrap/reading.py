@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeVar
 
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
 from doxtr_rag.bootstrap.writing import PAGES_KEY
 from doxtr_rag.core.errors import (
     DoxtrRagError,
     IndexNotBuiltError,
+    StoreError,
     UnknownDocumentError,
     WeightsMissingError,
 )
@@ -31,30 +33,37 @@ from doxtr_rag.storage import (
     stats,
 )
 
+T = TypeVar("T")
+
 SPHINX_ORIGIN = "sphinx"
 
 
 @contextmanager
 def retriever(project: Project, scopes: Sequence[Scope]) -> Iterator[Retriever]:
-    """Open the stores of some scopes for reading.
+    """Open the stores of some scopes for reading; one that cannot be opened degrades the answers.
 
     Raises:
-        IndexNotBuiltError: none of them was ever filled.
+        StoreError: none of them could be opened; IndexNotBuiltError when none was ever filled.
     """
     source = model(project)
     with ExitStack() as stack:
         stores = []
-        missing: list[IndexNotBuiltError] = []
+        failures: list[StoreError] = []
         for scope in scopes:
             try:
                 reader = open_reader(project.settings.store_path(scope), scope, STORE_NAMES[scope])
-            except IndexNotBuiltError as error:
-                missing.append(error)
+            except StoreError as error:
+                failures.append(error)
             else:
                 stores.append(stack.enter_context(reader))
         if not stores:
-            raise missing[0]
-        yield Retriever(fingerprint=source.fingerprint, embedder=source.embedder, stores=stores)
+            raise failures[0]
+        yield Retriever(
+            fingerprint=source.fingerprint,
+            embedder=source.embedder,
+            stores=stores,
+            degraded=[Degradation(error.kind, str(error)) for error in failures],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +118,9 @@ def document_record(project: Project, document: str) -> DocumentRecord:
     Raises:
         UnknownDocumentError: no build has seen it; the message has near names.
     """
-    with closing(BuildCache(project.settings.cache_db)) as build_cache:
-        known = build_cache.documents(project.settings.project, SPHINX_ORIGIN)
+    nothing: dict[str, DocumentRecord] = {}
+    name = project.settings.project
+    known = _cached(project, nothing, lambda cache: cache.documents(name, SPHINX_ORIGIN))
     by_file = {record.source_file: record for record in known.values()}
     found = known.get(document) or by_file.get(document)
     if found is None:
@@ -120,10 +130,17 @@ def document_record(project: Project, document: str) -> DocumentRecord:
     return found
 
 
+def _cached(project: Project, missing: T, read: Callable[[BuildCache], T]) -> T:
+    """Read from the build cache without making one."""
+    if not project.settings.cache_db.is_file():
+        return missing
+    with closing(BuildCache(project.settings.cache_db)) as build_cache:
+        return read(build_cache)
+
+
 def pages_folder(project: Project) -> Path | None:
     """Return where the last build wrote its pages; None when none did, or they are gone."""
-    with closing(BuildCache(project.settings.cache_db)) as build_cache:
-        value = build_cache.get_value(PAGES_KEY)
+    value = _cached(project, None, lambda cache: cache.get_value(PAGES_KEY))
     return Path(value) if value and Path(value).is_dir() else None
 
 
@@ -189,5 +206,8 @@ def places(project: Project) -> list[Place]:
 
 
 def _place(name: str, path: Path) -> Place:
-    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-    return Place(name, path, path.exists(), sum(file.stat().st_size for file in files))
+    try:
+        files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+        return Place(name, path, path.exists(), sum(file.stat().st_size for file in files))
+    except PermissionError:
+        return Place(name, path, exists=True, size=0)

@@ -12,11 +12,12 @@ from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
 from doxtr_rag.config.conf_file import save_settings
 from doxtr_rag.config.settings import ProjectSettings
 from doxtr_rag.core.documents import Harvest
-from doxtr_rag.core.errors import DoxtrRagError, StoreError
+from doxtr_rag.core.errors import DoxtrRagError, IndexNotBuiltError, StoreError
 from doxtr_rag.core.ports import ChunkStore, Progress
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.indexing.engine import IngestionEngine, RunOptions
 from doxtr_rag.indexing.report import RunReport
+from doxtr_rag.indexing.withdrawal import withdraw_private
 from doxtr_rag.storage import (
     BuildCache,
     EmbeddedStore,
@@ -45,9 +46,13 @@ def ingest(
         DoxtrRagError: whatever the engine raises; the run ledger keeps it.
     """
     settings = project.settings
-    save_settings(settings)
     with ExitStack() as stack:
-        stores = _own_stores(settings, stack, say)
+        stack.enter_context(_settings_left(settings))
+        try:
+            stores = _own_stores(settings, stack, say)
+        except DoxtrRagError:
+            _withdraw_alone(settings, harvest, say)
+            raise
         build_cache = stack.enter_context(closing(BuildCache(settings.cache_db)))
         engine = _engine(project, stores, build_cache, progress)
         with _recorded(stores[Scope.LOCAL_PRIVATE], harvest) as record:
@@ -68,6 +73,36 @@ def _own_stores(
         stack.enter_context(_locked(folder, say))
         stores[scope] = stack.enter_context(open_store(folder, scope, STORE_NAMES[scope]))
     return stores
+
+
+@contextmanager
+def _settings_left(settings: ProjectSettings) -> Iterator[None]:
+    """Leave the settings for the command line; a failure counts once all else is done."""
+    failure = None
+    try:
+        save_settings(settings)
+    except StoreError as error:
+        failure = error
+    yield
+    if failure is not None:
+        raise failure
+
+
+def _withdraw_alone(settings: ProjectSettings, harvest: Harvest, say: Say) -> None:
+    """Take what turned private out of the shared store, whatever ails the private one."""
+    scope = Scope.SHARED_ORG
+    folder = settings.store_path(scope)
+    try:
+        open_reader(folder, scope, STORE_NAMES[scope]).close()
+        with (
+            StoreLock(folder).acquired(0, say),
+            open_store(folder, scope, STORE_NAMES[scope]) as store,
+        ):
+            withdraw_private(harvest, store)
+    except IndexNotBuiltError:
+        return
+    except DoxtrRagError as error:
+        say(f"doxtr_rag: what turned private may still be in the shared store: {error}")
 
 
 def _locked(folder: Path, say: Say) -> AbstractContextManager[StoreLock]:

@@ -15,18 +15,33 @@ Check = Callable[[str, object], list[str]]
 
 HIGHEST_PORT = 65535
 SHOWN_CHARACTERS = 80
+LONGEST_NAME = 255
+"""Bytes that file systems take for the name of a file."""
+
+PROFILE_NAME = re.compile(r"[^\s/:@]+")
 USER_INFORMATION = re.compile(r"(?<=//)[^/@\s]*@")
+QUERY = re.compile(r"(?<=\?)[^'\"\s]+")
 CHROMA_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
-UNUSABLE_IN_PATHS = re.compile(r"[\x00-\x1f]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+UNUSABLE_IN_PATHS = re.compile(r"[\x00-\x1f\ud800-\udfff]")
 HTTP_UNAVAILABLE = "http stores are not available in this version; use embedded"
 
 
 def problem(name: str, expected: str, value: object) -> str:
     """Return one line: the name, what was expected, and the value without credentials."""
-    shown = USER_INFORMATION.sub("***@", repr(value))
+    shown = QUERY.sub("***", USER_INFORMATION.sub("***@", _shown(value)))
     if len(shown) > SHOWN_CHARACTERS:
         shown = f"{shown[:SHOWN_CHARACTERS]}…"
     return f"{name}: expected {expected} (got {shown})"
+
+
+def _shown(value: object) -> str:
+    """Return a value for a message, a dictionary without its values: one may be a secret."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: …" for key in value) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    return repr(value)
 
 
 def unknown(name: str, known: list[str]) -> str:
@@ -77,19 +92,21 @@ def words(expected: str, accepts: Callable[[str], bool], *, at_least: int = 0) -
 
 def is_text(value: object) -> bool:
     """Accept a string with something to read in it."""
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and bool(value.strip()) and not SURROGATE.search(value)
 
 
 def is_folder_name(value: object) -> bool:
     """Accept a path of the file system, without scheme and control characters."""
     if not isinstance(value, str) or not value.strip():
         return False
-    return "://" not in value and not UNUSABLE_IN_PATHS.search(value)
+    if "://" in value or UNUSABLE_IN_PATHS.search(value):
+        return False
+    return all(len(name.encode()) <= LONGEST_NAME for name in re.split(r"[/\\]", value))
 
 
 def is_path_part(value: str) -> bool:
     """Accept the name of one file or folder, without wildcards."""
-    return bool(normal_part(value)) and not re.search(r"[/\\*?\x00]", value)
+    return bool(normal_part(value)) and not re.search(r"[/\\*?\x00\ud800-\udfff]", value)
 
 
 def is_http_uri(value: object) -> bool:
@@ -113,7 +130,6 @@ def store_mode(name: str, value: object) -> list[str]:
 
 
 flag = expects("True or False", lambda value: isinstance(value, bool))
-text = expects("a non-empty string", is_text)
 port = whole_number(f"a port from 1 to {HIGHEST_PORT}", 1, HIGHEST_PORT)
 path = expects("the path of a file or folder", is_folder_name)
 paths = words("a list of folders", is_folder_name)
@@ -129,6 +145,10 @@ project_name = expects(
 chroma_name = expects(
     "3 to 512 letters, digits, dots, hyphens or underscores",
     lambda value: isinstance(value, str) and bool(CHROMA_NAME.fullmatch(value)),
+)
+profile_name = expects(
+    "the name of an embedding profile",
+    lambda value: is_text(value) and bool(PROFILE_NAME.fullmatch(str(value))),
 )
 names = words("a list with at least one name", is_text, at_least=1)
 path_parts = words("a list of file or folder names without separators or *", is_path_part)

@@ -128,11 +128,20 @@ def _line_of(error: BaseException, file: Path) -> int:
 
 
 def find_settings(start: Path) -> Path | None:
-    """Return the nearest settings file at or above a folder."""
+    """Return the nearest settings file at or above a folder.
+
+    Files of other users do not count, root's apart: anyone can leave one in a folder like /tmp.
+    """
     folder = start.absolute()
+    trusted = {os.geteuid(), 0}
     for candidate in (folder, *folder.parents):
         file = candidate / STATE_FOLDER / SETTINGS_NAME
-        if file.is_file():
+        try:
+            is_ours = file.is_file() and file.stat().st_uid in trusted
+        except OSError:
+            # The folder of somebody else.
+            continue
+        if is_ours:
             return file
     return None
 

@@ -92,7 +92,7 @@ class SphinxRAGConfig:
     )
     embedding_provider: str = setting(
         "bge-m3",
-        checks.text,
+        checks.profile_name,
         "Embedding profile: `bge-m3`, `minilm-offline`, `remote`, or one from an entry point.",
     )
     shared_store_mode: str = setting(
@@ -196,14 +196,26 @@ class SphinxRAGConfig:
         Raises:
             ConfigError: naming every offending key and variable at once.
         """
-        environment = environment or Environment()
+        config, problems = cls.checked(values, environment or Environment())
+        if problems:
+            raise ConfigError("\n".join(problems))
+        return config
+
+    @classmethod
+    def checked(
+        cls, values: Mapping[str, object], environment: Environment
+    ) -> tuple[SphinxRAGConfig, list[str]]:
+        """Return the configuration, defaults in place of what is wrong, and every problem."""
         own = {key: value for key, value in values.items() if key.startswith(PREFIX)}
         merged = {**own, **environment.overrides}
         problems = [*environment.problems, *problems_of(merged, environment.names)]
-        if problems:
-            raise ConfigError("\n".join(problems))
         fields = {PREFIX + field.name: field for field in dc.fields(cls)}
-        return cls(**{fields[k].name: fields[k].metadata["convert"](v) for k, v in merged.items()})
+        right = {
+            fields[key].name: fields[key].metadata["convert"](value)
+            for key, value in merged.items()
+            if key in fields and not fields[key].metadata["check"](key, value)
+        }
+        return cls(**right), problems
 
 
 def keys() -> list[str]:

@@ -81,6 +81,8 @@ class DocumentContext:
 
     `breadcrumb` holds the titles of the pages above it, outermost first, without its own. `url`
     is the address of the page, without an anchor. `source_file` is relative to the project root.
+    `withheld` holds the titles that a shared document's breadcrumb lacks, since their pages are
+    private.
     """
 
     breadcrumb: tuple[str, ...]
@@ -88,14 +90,14 @@ class DocumentContext:
     source_file: str
     signals: tuple[ScopeSignal, ...]
     metadata: Metadata = field(default_factory=lambda: NO_METADATA)
+    withheld: tuple[str, ...] = ()
 
     @property
     def hash(self) -> str:
         """The hash of everything above."""
         signals = [(s.origin, s.scope.value if s.scope else None, s.reason) for s in self.signals]
-        return digest(
-            self.breadcrumb, self.url, self.source_file, signals, sorted(self.metadata.items())
-        )
+        metadata = sorted(self.metadata.items())
+        return digest(self.breadcrumb, self.url, self.source_file, signals, metadata, self.withheld)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,7 @@ class StoredHash:
     document: str
     content_hash: str
     text_hash: str
+    breadcrumb: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,14 @@ class ChunkStore(Protocol):
         ...
 
     def withdraw(self, project: str, chunk_ids: Collection[str]) -> None:
-        """Delete chunks that turned private and erase their text from disk."""
+        """Delete chunks that turned private and erase their text from disk.
+
+        Without chunks, finish an erasure that was interrupted.
+        """
+        ...
+
+    def erase_deleted(self) -> None:
+        """Erase from disk the text of chunks that were deleted or replaced."""
         ...
 
     def check_identity(self, project: str, fingerprint: str) -> None:

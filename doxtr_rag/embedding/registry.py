@@ -119,7 +119,7 @@ def _load(entry: EntryPoint) -> EmbeddingProfile:
     try:
         loaded = entry.load()
         found = loaded() if callable(loaded) else loaded
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"{where} does not load: {type(error).__name__}: {error}; "
             f"mend or uninstall {owner}, or choose another rag_embedding_provider"

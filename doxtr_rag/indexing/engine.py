@@ -15,7 +15,7 @@ from doxtr_rag.core.documents import (
     StoredHash,
     digest,
 )
-from doxtr_rag.core.errors import DocumentError, ShrinkRefusedError
+from doxtr_rag.core.errors import DocumentError, DoxtrRagError, ShrinkRefusedError
 from doxtr_rag.core.ports import (
     ChunkStore,
     DocumentRecord,
@@ -35,6 +35,7 @@ from doxtr_rag.indexing.plan import (
 )
 from doxtr_rag.indexing.report import RunReport, ScopeCounts
 from doxtr_rag.indexing.vectors import Model, VectorSupply
+from doxtr_rag.indexing.withdrawal import Privacy, Withdrawal, privacy, withdraw_private
 
 PUBLISH_ORDER = (Scope.SHARED_ORG, Scope.LOCAL_PRIVATE)
 """A document that becomes shared is found there before its private chunks go."""
@@ -61,11 +62,12 @@ class _Run:
     known: Mapping[str, DocumentRecord]
     plan: DocumentPlan
     before: Mapping[Scope, frozenset[str]]
+    privacy: Privacy
+    withdrawal: Withdrawal
     routed: dict[Scope, list[ScopedChunk]] = field(
         default_factory=lambda: {scope: [] for scope in Scope}
     )
     failures: dict[str, str] = field(default_factory=dict)
-    withdrawn: int = 0
 
     @property
     def examined(self) -> frozenset[str]:
@@ -104,44 +106,60 @@ class IngestionEngine:
             EmbeddingError: the model is missing or unusable; only withdrawals were done.
             StoreError: a store could not be written.
         """
+        run = self._begin(harvest)
+        self._withdraw_documents(run)
         for store in self._stores.values():
             store.check_identity(harvest.project, self._model.fingerprint)
-        run = self._begin(harvest)
-        if run.plan.is_empty and not harvest.kept and self._are_current():
+        is_nothing_new = run.plan.is_empty and not (harvest.kept or run.withdrawal.count)
+        if is_nothing_new and self._are_current():
             return RunReport(documents=len(harvest.documents))
-        supply = VectorSupply(self._model, self._stores, self._progress)
-        self._withdraw_private_documents(run, supply)
         self._chunk_and_route(run)
         stored = {scope: self._hashes(scope, harvest, run.examined) for scope in self._stores}
         plans = {scope: self._plan(scope, run, stored[scope]) for scope in self._stores}
-        self._withdraw_private_chunks(run, supply, plans, stored[Scope.SHARED_ORG])
-        self._refuse_shrink(run)
-        counts = supply.provide(plans)
+        self._withdraw_chunks(run, plans, stored[Scope.SHARED_ORG])
+        self._refuse_shrink(run, run.examined)
+        counts = VectorSupply(self._model, self._stores, self._progress).provide(plans)
         for scope in PUBLISH_ORDER:
             self._publish(harvest, scope, plans[scope], stored[scope])
+        if plans[Scope.LOCAL_PRIVATE].changed:
+            # What the shared store lost may be what the private one gained.
+            self._shared.erase_deleted()
         for store in self._stores.values():
             store.seal(self._model.fingerprint, self._model.dimension)
         self._refresh_indexes([store for store in self._stores.values() if not store.is_current()])
         self._record(run)
         return _report(run, plans, counts)
 
+    @property
+    def _shared(self) -> ChunkStore:
+        return self._stores[Scope.SHARED_ORG]
+
     def _begin(self, harvest: Harvest) -> _Run:
-        recorded = self._cache.documents(harvest.project, harvest.origin)
-        if self._is_mark_current(harvest):
-            plan = plan_documents(harvest, recorded, frozenset())
+        try:
+            recorded = self._cache.documents(harvest.project, harvest.origin)
+            is_mark_current = self._is_mark_current(harvest)
+        except DoxtrRagError:
+            withdraw_private(harvest, self._shared)
+            raise
+        if is_mark_current:
+            known: Mapping[str, DocumentRecord] = recorded
+            before = {scope: _filled(recorded, scope) for scope in self._stores}
+            stored: frozenset[str] = frozenset()
+        else:
+            known = {}
             before = {
-                scope: frozenset(
-                    name for name, r in recorded.items() if r.scope is scope and r.chunks
-                )
+                scope: frozenset(h.document for h in self._hashes(scope, harvest, None).values())
                 for scope in self._stores
             }
-            return _Run(harvest, recorded, plan, before)
-        before = {
-            scope: frozenset(h.document for h in self._hashes(scope, harvest, None).values())
-            for scope in self._stores
-        }
-        names = frozenset(recorded).union(*before.values())
-        return _Run(harvest, {}, plan_documents(harvest, {}, names), before)
+            stored = frozenset(recorded).union(*before.values())
+        return _Run(
+            harvest,
+            known,
+            plan_documents(harvest, known, stored),
+            before,
+            privacy(harvest, known),
+            Withdrawal(harvest, self._shared),
+        )
 
     def _is_mark_current(self, harvest: Harvest) -> bool:
         mark = self._cache.mark(harvest.project, harvest.origin)
@@ -163,36 +181,32 @@ class IngestionEngine:
         is_same_model = self._stores[scope].fingerprint() == self._model.fingerprint
         return plan_chunks(run.routed[scope], stored, is_same_model=is_same_model)
 
-    def _withdraw_private_documents(self, run: _Run, supply: VectorSupply) -> None:
-        """Take whole documents that turned private out of the shared store, before all else."""
-        contexts = {item.document: item.context for item in run.plan.changed} | dict(
-            run.harvest.kept
-        )
-        private = frozenset(
-            name
-            for name, context in contexts.items()
-            if _decide(context.signals).scope is Scope.LOCAL_PRIVATE
-        )
-        if private:
-            stored = self._hashes(Scope.SHARED_ORG, run.harvest, private)
-            self._withdraw(run, supply, stored)
+    def _withdraw_documents(self, run: _Run) -> None:
+        """Take out of the shared store what can be told without a model.
 
-    def _withdraw_private_chunks(
-        self,
-        run: _Run,
-        supply: VectorSupply,
-        plans: Mapping[Scope, ChunkPlan],
-        stored: Mapping[str, StoredHash],
+        Where a document became private, one that is gone may be the same under another name.
+        """
+        changed = {item.document for item in run.plan.changed}
+        going = run.withdrawal.private_documents(run.privacy.private)
+        going |= run.withdrawal.withheld_titles(changed - run.privacy.private)
+        refusal = self._shrink_refusal(run, run.plan.removed)
+        if run.privacy.arrived and refusal is None:
+            going |= run.withdrawal.removed_documents(run.plan.removed)
+        self._withdraw(run, going)
+        if refusal is not None:
+            raise refusal
+
+    def _withdraw_chunks(
+        self, run: _Run, plans: Mapping[Scope, ChunkPlan], stored: Mapping[str, StoredHash]
     ) -> None:
         turned = {s.chunk.chunk_id for s in run.routed[Scope.LOCAL_PRIVATE]}
-        ids = [i for i in plans[Scope.SHARED_ORG].deleted if i in turned]
-        self._withdraw(run, supply, {i: stored[i] for i in ids})
+        going = {i: stored[i] for i in plans[Scope.SHARED_ORG].deleted if i in turned}
+        if going:
+            self._withdraw(run, going)
 
-    def _withdraw(self, run: _Run, supply: VectorSupply, stored: Mapping[str, StoredHash]) -> None:
-        if stored:
-            supply.carry(Scope.SHARED_ORG, {h.text_hash for h in stored.values()})
-            self._stores[Scope.SHARED_ORG].withdraw(run.harvest.project, list(stored))
-            run.withdrawn += len(stored)
+    def _withdraw(self, run: _Run, going: Mapping[str, StoredHash]) -> None:
+        private = self._stores[Scope.LOCAL_PRIVATE]
+        run.withdrawal.withdraw(going, self._model.fingerprint, private)
 
     def _chunk_and_route(self, run: _Run) -> None:
         total = len(run.plan.changed)
@@ -210,15 +224,19 @@ class IngestionEngine:
     def _chunk(self, project: str, item: DocumentInput) -> list[DocumentChunk]:
         return chunk_document(project, item, self._options.limits, self._model.counter())
 
-    def _refuse_shrink(self, run: _Run) -> None:
-        if self._options.allow_shrink:
-            return
+    def _refuse_shrink(self, run: _Run, examined: frozenset[str]) -> None:
+        refusal = self._shrink_refusal(run, examined)
+        if refusal is not None:
+            raise refusal
+
+    def _shrink_refusal(self, run: _Run, examined: frozenset[str]) -> ShrinkRefusedError | None:
         filled = {s.chunk.document for chunks in run.routed.values() for s in chunks}
-        emptied = run.examined - filled
+        emptied = examined - filled - run.privacy.moved(run.plan.removed)
         for scope, before in run.before.items():
             lost = lost_documents(before, before - emptied)
-            if lost:
-                raise ShrinkRefusedError(_shrink_message(scope, before, lost))
+            if lost and not self._options.allow_shrink:
+                return ShrinkRefusedError(_shrink_message(scope, before, lost))
+        return None
 
     def _publish(
         self,
@@ -254,6 +272,10 @@ class IngestionEngine:
         self._cache.record(
             harvest.project, harvest.origin, self._mark(harvest), changed, run.plan.removed
         )
+
+
+def _filled(recorded: Mapping[str, DocumentRecord], scope: Scope) -> frozenset[str]:
+    return frozenset(name for name, r in recorded.items() if r.scope is scope and r.chunks)
 
 
 def _decide(signals: tuple[ScopeSignal, ...]) -> ScopeDecision:
@@ -313,7 +335,7 @@ def _report(run: _Run, plans: Mapping[Scope, ChunkPlan], counts: EmbeddingCounts
         changed_documents=len(run.plan.changed),
         removed_documents=len(run.plan.removed),
         scopes={scope: _scope_counts(run, scope, plan) for scope, plan in plans.items()},
-        withdrawn=run.withdrawn,
+        withdrawn=run.withdrawal.count,
         embedded=counts.texts,
         reused=max(0, changed - counts.texts),
         tokens=counts.tokens,

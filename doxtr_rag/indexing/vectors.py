@@ -46,12 +46,6 @@ class VectorSupply:
         self._model = model
         self._stores = stores
         self._progress = progress
-        self._carried: dict[str, Vector] = {}
-
-    def carry(self, scope: Scope, text_hashes: Collection[str]) -> None:
-        """Keep the vectors of chunks that are about to leave a store, for the one they move to."""
-        for page in pages(text_hashes, LOOKUP_PAGE):
-            self._carried.update(self._stores[scope].vectors(self._model.fingerprint, page))
 
     def provide(self, plans: Mapping[Scope, ChunkPlan]) -> EmbeddingCounts:
         """Save a vector for every chunk of the plans; return what the model had to do.
@@ -72,7 +66,7 @@ class VectorSupply:
         store, fingerprint = self._stores[scope], self._model.fingerprint
         missing = store.missing(fingerprint, text_hashes)
         for page in pages(sorted(missing), LOOKUP_PAGE):
-            found = {key: self._carried[key] for key in page if key in self._carried}
+            found: dict[str, Vector] = {}
             for other_scope, other in self._stores.items():
                 if other_scope is not scope:
                     found |= other.vectors(fingerprint, [key for key in page if key not in found])

@@ -48,10 +48,12 @@ class Retriever:
         fingerprint: str,
         embedder: Callable[[], Embedder],
         stores: Sequence[SearchableStore],
+        degraded: Sequence[Degradation] = (),
     ) -> None:
         self._fingerprint = fingerprint
         self._embedder = embedder
         self._stores = stores
+        self._degraded = degraded
 
     def retrieve(self, query: str, *, top_k: int) -> Answer:
         """Return at most `top_k` sections, best first.
@@ -90,7 +92,7 @@ class Retriever:
                 usable.append(store)
         if not usable:
             raise refusals[0][1]
-        return usable, [_unusable(store, error) for store, error in refusals]
+        return usable, [*self._degraded, *(_unusable(store, error) for store, error in refusals)]
 
     def _require_own_model(self, store: SearchableStore) -> None:
         held = store.fingerprint()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from doxtr_rag import bootstrap
@@ -39,13 +40,24 @@ def project(app: Sphinx, config: Config) -> bootstrap.Project:
         if config[key] != default
     }
     return bootstrap.project(
-        values,
+        {**_undeclared(config), **values},
         conf_dir=Path(app.confdir),
         source_dir=Path(app.srcdir),
         sphinx_project=str(config.project),
         language=_declared_language(config),
         html_baseurl=str(config.html_baseurl or ""),
     )
+
+
+def _undeclared(config: Config) -> dict[str, object]:
+    """Return what conf.py sets under our prefix and nobody declared, save functions and modules."""
+    return {
+        name: value
+        for name, value in config._raw_config.items()
+        if name.startswith(PREFIX)
+        and name not in config
+        and not (callable(value) or isinstance(value, ModuleType))
+    }
 
 
 def _defaults() -> dict[str, Any]:

@@ -118,8 +118,10 @@ class _Handlers:
             raise
         except DoxtrRagError as failure:
             fail(app, "doxtr_rag: %s", failure)
-            return
-        _summarize(app, session, report)
+        else:
+            _summarize(app, session, report)
+        if session.problem is not None:
+            fail(app, "doxtr_rag: %s", session.problem)
 
     def _feeds(self, app: Sphinx) -> bool:
         project = self._project
@@ -138,7 +140,9 @@ class _Handlers:
             package_folders=package_folders(),
         )
         pages = PageAddresses(app.config, settings.url_style, settings.html_baseurl)
-        surroundings = Surroundings(app.env, root=settings.root, rules=rules, pages=pages)
+        surroundings = Surroundings(
+            app.env, root=settings.root, rules=rules, pages=pages, files_of=session.files_of
+        )
         harvest = session.harvest(app.env, settings.project, surroundings)
         _warn_of_doubtful_scopes(app, harvest)
         session.close(app.env)
@@ -166,7 +170,7 @@ def _summarize(app: Sphinx, session: HarvestSession, report: RunReport) -> None:
     if report.failures:
         session.forget(app.env, report.failures)
     unread = report.kept - len(session.failures)
-    if unread > 0:
+    if unread > 0 and session.problem is None:
         warn(
             app,
             RagWarning.INCOMPLETE,

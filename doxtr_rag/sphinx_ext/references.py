@@ -9,14 +9,15 @@ list of todos, has a mark instead: a word that no name has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from doxtr_rag.core.documents import digest
+from doxtr_rag.core.documents import Block, Section, digest
 
 if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
@@ -25,6 +26,8 @@ BEFORE_RESOLUTION = 5
 """Sphinx resolves references at priority 10."""
 
 ALL_TODOS = " todos"
+DIFF_LANGUAGE = "udiff"
+OLD_FILE = "--- "
 
 _WORD = re.compile(r"\w+")
 
@@ -127,3 +130,39 @@ def changed_words(before: Mapping[str, str], after: Mapping[str, str]) -> frozen
     return frozenset(
         word for word in before.keys() | after.keys() if before.get(word) != after.get(word)
     )
+
+
+def linked_documents(sections: Iterable[Section]) -> tuple[str, ...]:
+    """Return the documents that sections link to."""
+    blocks = (block for section in sections for block in section.blocks)
+    return tuple(sorted({_document_of(link) for block in blocks for link in block.links}))
+
+
+def without_links(sections: tuple[Section, ...], hidden: Collection[str]) -> tuple[Section, ...]:
+    """Return sections whose links lead to none of some documents; their text stays as it is."""
+    if not hidden:
+        return sections
+    return tuple(
+        replace(section, blocks=tuple(_without_links(block, hidden) for block in section.blocks))
+        for section in sections
+    )
+
+
+def _without_links(block: Block, hidden: Collection[str]) -> Block:
+    links = tuple(link for link in block.links if _document_of(link) not in hidden)
+    return replace(block, links=links)
+
+
+def _document_of(link: str) -> str:
+    return link.partition("#")[0]
+
+
+def compared_files(document: nodes.document) -> tuple[str, ...]:
+    """Return the files that `literalinclude` compares others with: Sphinx notes no dependency."""
+    headers = (
+        node.astext().partition("\n")[0]
+        for node in document.findall(nodes.literal_block)
+        if node.get("language") == DIFF_LANGUAGE and "source" in node
+    )
+    names = (line[len(OLD_FILE) :].strip() for line in headers if line.startswith(OLD_FILE))
+    return tuple(sorted(set(filter(None, names))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 import sphinx
 from sphinx.errors import SphinxError
 
-from doxtr_rag.core.documents import DocumentContext, DocumentInput, Harvest, Section
-from doxtr_rag.core.errors import DocumentError
+from doxtr_rag.core.documents import DocumentContext, DocumentInput, Harvest, Section, digest
+from doxtr_rag.core.errors import DocumentError, StoreError
 from doxtr_rag.sphinx_ext.builder import RagBuilder
 from doxtr_rag.sphinx_ext.harvester import InternalLinks, caption_labels, harvest
-from doxtr_rag.sphinx_ext.references import changed_words, figures_of, inventory
-from doxtr_rag.sphinx_ext.spool import Spool, SpoolEntry
+from doxtr_rag.sphinx_ext.references import (
+    changed_words,
+    compared_files,
+    figures_of,
+    inventory,
+    linked_documents,
+    without_links,
+)
+from doxtr_rag.sphinx_ext.spool import Manifest, Spool, SpoolEntry
 from doxtr_rag.sphinx_ext.warnings import RagWarning, warn
 
 if TYPE_CHECKING:
@@ -37,7 +44,10 @@ def builder_kind(builder: Builder) -> str:
 
 
 class HarvestSession:
-    """Pages of one build: what was resolved in it, what failed, what the spool still holds."""
+    """Pages of one build: what was resolved in it, what failed, what the spool still holds.
+
+    `problem` is what kept pages from being written; those stay as they were stored.
+    """
 
     def __init__(
         self, spool: Spool, words: dict[str, tuple[str, ...]], conditions: str = ""
@@ -45,16 +55,32 @@ class HarvestSession:
         self._spool = spool
         self._words = words
         self._links: InternalLinks | None = None
-        self._manifest = spool.begin(conditions)
         self._fresh: dict[str, SpoolEntry] = {}
+        self._unwritten: set[str] = set()
         self.failures: dict[str, str] = {}
+        self.problem: StoreError | None = None
+        try:
+            self._manifest = spool.begin(conditions)
+        except StoreError as error:
+            self._manifest = Manifest(conditions=conditions)
+            self.problem = error
+        self._is_usable = self.problem is None
 
     def missing(self, env: BuildEnvironment) -> list[str]:
         """Return the documents whose harvest is missing or not of their last reading."""
+        if not self._is_usable:
+            return []
         return sorted(name for name in env.all_docs if not self._is_current(env, name))
+
+    def files_of(self, docname: str) -> tuple[str, ...]:
+        """Return the files that a page shows text of, unknown to Sphinx."""
+        entry = self._entry(docname)
+        return entry.files if entry else ()
 
     def collect(self, app: Sphinx, doctree: nodes.document, docname: str) -> None:
         """Harvest one resolved document into the spool; a failure is kept to the document."""
+        if not self._is_usable:
+            return
         try:
             sections = harvest(
                 doctree,
@@ -67,9 +93,19 @@ class HarvestSession:
         except DocumentError as error:
             self._fail(app, docname, error.reason)
             return
+        except StoreError as error:
+            self.problem = self.problem or error
+            self._unwritten.add(docname)
+            return
         self.failures.pop(docname, None)
-        stamp = int(app.env.all_docs[docname])
-        self._fresh[docname] = SpoolEntry(stamp, body_hash, self._words.get(docname, ()))
+        self._unwritten.discard(docname)
+        self._fresh[docname] = SpoolEntry(
+            stamp=int(app.env.all_docs[docname]),
+            body_hash=body_hash,
+            words=self._words.get(docname, ()),
+            links=linked_documents(sections),
+            files=compared_files(doctree),
+        )
 
     def _links_of(self, app: Sphinx) -> InternalLinks:
         if self._links is None:
@@ -114,9 +150,12 @@ class HarvestSession:
         entries = {
             name: entry
             for name, entry in {**self._manifest.entries, **self._fresh}.items()
-            if name in env.found_docs and name not in self.failures
+            if name in env.found_docs and not self._is_lost(name)
         }
-        self._spool.finish(replace(self._manifest, entries=entries))
+        try:
+            self._spool.finish(replace(self._manifest, entries=entries))
+        except StoreError as error:
+            self.problem = self.problem or error
 
     def forget(self, env: BuildEnvironment, failures: Mapping[str, str]) -> None:
         """Make the next build resolve again what could not be stored."""
@@ -129,28 +168,38 @@ class HarvestSession:
         kept: dict[str, DocumentContext] = {}
         for name in sorted(env.found_docs):
             context = surroundings.of(name)
-            if self._is_current(env, name):
-                entry = self._entry(name)
-                documents.append(self._input(name, entry.body_hash, context))
+            entry = self._entry(name)
+            if entry is not None and self._is_current(env, name):
+                hidden = () if surroundings.is_private(name) else entry.links
+                private = tuple(link for link in hidden if surroundings.is_private(link))
+                documents.append(self._input(name, entry.body_hash, context, private))
             else:
                 kept[name] = context
         is_complete = set(env.all_docs) >= set(env.found_docs)
         failures = {name: reason for name, reason in self.failures.items() if name in kept}
         return Harvest(project, ORIGIN, tuple(documents), kept, is_complete, failures)
 
-    def _input(self, name: str, body_hash: str, context: DocumentContext) -> DocumentInput:
+    def _input(
+        self, name: str, body_hash: str, context: DocumentContext, hidden: Collection[str]
+    ) -> DocumentInput:
+        """Return a page as the engine takes it, without links to documents that are hidden."""
+
         def load() -> tuple[Section, ...]:
-            return self._spool.read(name, body_hash)
+            return without_links(self._spool.read(name, body_hash), hidden)
 
-        return DocumentInput(name, body_hash, context, load)
+        shown_hash = digest(body_hash, sorted(hidden)) if hidden else body_hash
+        return DocumentInput(name, shown_hash, context, load)
 
-    def _entry(self, docname: str) -> SpoolEntry:
-        return self._fresh.get(docname) or self._manifest.entries[docname]
+    def _entry(self, docname: str) -> SpoolEntry | None:
+        return self._fresh.get(docname) or self._manifest.entries.get(docname)
+
+    def _is_lost(self, docname: str) -> bool:
+        return docname in self.failures or docname in self._unwritten
 
     def _is_current(self, env: BuildEnvironment, docname: str) -> bool:
-        if docname in self.failures:
+        if self._is_lost(docname):
             return False
-        entry = self._fresh.get(docname) or self._manifest.entries.get(docname)
+        entry = self._entry(docname)
         stamp = env.all_docs.get(docname)
         is_of_last_reading = entry is not None and stamp is not None and entry.stamp == int(stamp)
         return is_of_last_reading and self._spool.has(docname)

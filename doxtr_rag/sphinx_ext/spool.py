@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from doxtr_rag.core.documents import Block, BlockKind, Locator, Section
-from doxtr_rag.core.errors import CorruptDocumentError
+from doxtr_rag.core.errors import CorruptDocumentError, StoreUnavailableError
 
-SCHEMA = 2
+SCHEMA = 3
 """Of the files and of the renderer: a higher number makes every document be resolved again."""
 
 
@@ -25,12 +26,26 @@ SCHEMA = 2
 class SpoolEntry:
     """What the manifest knows of one page.
 
-    `stamp` is Sphinx's time of reading, `words` the last words of the cross-references it holds.
+    `stamp` is Sphinx's time of reading, `words` the last words of the cross-references it holds,
+    `links` the documents they lead to. `files` are those it shows text of, unknown to Sphinx.
     """
 
     stamp: int
     body_hash: str
     words: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> SpoolEntry:
+        """Return the entry of a row of the manifest."""
+        stamp, body_hash, *lists = row
+        words, links, files = map(tuple, lists)
+        return cls(int(stamp), str(body_hash), words, links, files)
+
+    def as_row(self) -> list[Any]:
+        """Return the entry as a row of the manifest."""
+        return [self.stamp, self.body_hash, self.words, self.links, self.files]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +73,9 @@ class Spool:
         A build that was killed between resolving pages and writing them may have left Sphinx
         convinced that they are up to date, so its spool counts as empty. So does one of pages
         that were resolved under other conditions.
+
+        Raises:
+            StoreUnavailableError: the folder cannot be written.
         """
         manifest = Manifest() if self._unfinished.exists() else self.load_manifest()
         _write(self._unfinished, "")
@@ -70,17 +88,18 @@ class Spool:
             raw = json.loads(self._manifest.read_text(encoding="utf-8"))
             if raw["schema"] != SCHEMA:
                 return Manifest()
-            entries = {
-                name: SpoolEntry(int(stamp), str(body_hash), tuple(words))
-                for name, (stamp, body_hash, words) in raw["entries"].items()
-            }
+            entries = {name: SpoolEntry.from_row(row) for name, row in raw["entries"].items()}
             return Manifest(entries, dict(raw["inventory"]), str(raw["conditions"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return Manifest()
 
     def finish(self, manifest: Manifest) -> None:
-        """End a build: write the manifest and drop the pages it does not name."""
-        entries = {name: [e.stamp, e.body_hash, e.words] for name, e in manifest.entries.items()}
+        """End a build: write the manifest and drop the pages it does not name.
+
+        Raises:
+            StoreUnavailableError: the folder cannot be written.
+        """
+        entries = {name: entry.as_row() for name, entry in manifest.entries.items()}
         raw = {
             "schema": SCHEMA,
             "conditions": manifest.conditions,
@@ -89,17 +108,22 @@ class Spool:
         }
         _write(self._manifest, json.dumps(raw, ensure_ascii=True, sort_keys=True))
         named = {self._page(name).name for name in manifest.entries}
-        for path in self._folder.glob("*.page.json"):
-            if path.name not in named:
-                path.unlink(missing_ok=True)
-        self._unfinished.unlink(missing_ok=True)
+        with _foreseen(self._folder):
+            for path in self._folder.glob("*.page.json"):
+                if path.name not in named:
+                    path.unlink(missing_ok=True)
+            self._unfinished.unlink(missing_ok=True)
 
     def has(self, docname: str) -> bool:
         """Say whether a page of that name lies here."""
         return self._page(docname).is_file()
 
     def write(self, docname: str, sections: tuple[Section, ...]) -> str:
-        """Keep a page and return the hash of its body."""
+        """Keep a page and return the hash of its body.
+
+        Raises:
+            StoreUnavailableError: the page cannot be written.
+        """
         text = json.dumps([_section_row(s) for s in sections], ensure_ascii=True)
         _write(self._page(docname), text)
         return _hash(text)
@@ -138,10 +162,22 @@ def _hash(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with _foreseen(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+
+
+@contextmanager
+def _foreseen(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{path} cannot be written ({error.strerror or error}): free space or repair the "
+            "folder, then build again"
+        ) from error
 
 
 def _section_row(section: Section) -> list[Any]:

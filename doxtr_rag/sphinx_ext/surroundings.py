@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sysconfig
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin
@@ -14,7 +14,7 @@ from sphinx.util.nodes import clean_astext
 
 from doxtr_rag.core.documents import DocumentContext, Metadata
 from doxtr_rag.core.paths import PathRules
-from doxtr_rag.core.scope import Scope, ScopeSignal
+from doxtr_rag.core.scope import AccessControl, Scope, ScopeSignal
 
 if TYPE_CHECKING:
     from sphinx.config import Config
@@ -35,23 +35,43 @@ class Surroundings:
     """Computes the context of each page from an environment whose documents are all read."""
 
     def __init__(
-        self, env: BuildEnvironment, *, root: Path, rules: PathRules, pages: PageAddresses
+        self,
+        env: BuildEnvironment,
+        *,
+        root: Path,
+        rules: PathRules,
+        pages: PageAddresses,
+        files_of: Callable[[str], Iterable[str]] = lambda _: (),
     ) -> None:
         self._env = env
         self._root = root.resolve()
         self._rules = rules
         self._pages = pages
-        self._breadcrumbs = breadcrumbs(env)
+        self._files_of = files_of
+        self._above = pages_above(env)
+        self._known_signals: dict[str, tuple[ScopeSignal, ...]] = {}
 
     def of(self, docname: str) -> DocumentContext:
-        """Return the context of one page."""
+        """Return the context of one page; a shared one does not tell titles of private ones."""
+        above = self._above.get(docname, ())
+        hidden = () if self.is_private(docname) else tuple(filter(self.is_private, above))
         return DocumentContext(
-            breadcrumb=self._breadcrumbs.get(docname, ()),
+            breadcrumb=self._titles(name for name in above if name not in hidden),
             url=self._pages.url(docname),
             source_file=self._source_file(docname),
             signals=self._signals(docname),
             metadata=self._metadata(docname),
+            withheld=self._titles(hidden),
         )
+
+    def is_private(self, docname: str) -> bool:
+        """Say whether a page may not be shared."""
+        decision = AccessControl.most_restrictive(self._signals(docname))
+        return decision.scope is Scope.LOCAL_PRIVATE
+
+    def _titles(self, names: Iterable[str]) -> tuple[str, ...]:
+        found = (self._env.titles[name] for name in names if name in self._env.titles)
+        return tuple(filter(None, (" ".join(clean_astext(title).split()) for title in found)))
 
     def _source_file(self, docname: str) -> str:
         path = Path(self._env.doc2path(docname))
@@ -60,9 +80,15 @@ class Surroundings:
         return path.relative_to(self._env.srcdir).as_posix()
 
     def _signals(self, docname: str) -> tuple[ScopeSignal, ...]:
+        if docname not in self._known_signals:
+            self._known_signals[docname] = self._asked_signals(docname)
+        return self._known_signals[docname]
+
+    def _asked_signals(self, docname: str) -> tuple[ScopeSignal, ...]:
         path = Path(self._env.doc2path(docname))
         signals = [*self._rules.signals(path)]
-        for dependency in sorted(dependencies(self._env, docname)):
+        others = {Path(self._env.srcdir, name) for name in self._files_of(docname)}
+        for dependency in sorted(dependencies(self._env, docname) | others):
             signals += self._rules.dependency_signals(dependency)
         signals += metadata_signals(self._env.metadata.get(docname, {}))
         return tuple(dict.fromkeys(signals))
@@ -127,8 +153,8 @@ def metadata_signals(metadata: Mapping[str, object]) -> tuple[ScopeSignal, ...]:
     return tuple(signals)
 
 
-def breadcrumbs(env: BuildEnvironment) -> dict[str, tuple[str, ...]]:
-    """Return the titles of the pages above each page, outermost first, without the root's.
+def pages_above(env: BuildEnvironment) -> dict[str, tuple[str, ...]]:
+    """Return the pages above each page, outermost first, without the root.
 
     A page in several toctrees hangs below the first one met when walking from the root document;
     pages that only an orphan leads to hang below that.
@@ -137,7 +163,7 @@ def breadcrumbs(env: BuildEnvironment) -> dict[str, tuple[str, ...]]:
     parents: dict[str, str] = {}
     for start in (root, *sorted(env.toctree_includes)):
         _walk(env.toctree_includes, start, parents, root)
-    return {name: _titles_above(env, name, parents, root) for name in env.all_docs}
+    return {name: _line_of(name, parents, root) for name in env.all_docs}
 
 
 def _walk(
@@ -161,13 +187,10 @@ def _is_above(name: str, below: str, parents: Mapping[str, str]) -> bool:
     return below == name
 
 
-def _titles_above(
-    env: BuildEnvironment, docname: str, parents: Mapping[str, str], root: str
-) -> tuple[str, ...]:
-    titles: list[str] = []
+def _line_of(docname: str, parents: Mapping[str, str], root: str) -> tuple[str, ...]:
+    line: list[str] = []
     above = parents.get(docname)
     while above is not None and above != root:
-        if above in env.titles:
-            titles.append(clean_astext(env.titles[above]).strip())
+        line.append(above)
         above = parents.get(above)
-    return tuple(title for title in reversed(titles) if title)
+    return tuple(reversed(line))

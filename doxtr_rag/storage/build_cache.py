@@ -143,10 +143,9 @@ class BuildCache:
         with foreseen_sqlite_errors(self._path):
             try:
                 return self._answer(question)
-            except (sqlite3.OperationalError, sqlite3.ProgrammingError):
-                # A full disk or another writer: the file itself is sound.
-                raise
             except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+                if not _is_damage(error):
+                    raise
                 self._replace(f"damaged ({error})")
                 return self._answer(question)
 
@@ -173,7 +172,9 @@ class BuildCache:
 
     def _connected(self) -> sqlite3.Connection:
         make_private_folder(self._path.parent)
-        if self._path.is_dir():
+        with foreseen_os_errors(self._path):
+            is_folder = self._path.is_dir()
+        if is_folder:
             raise StoreUnavailableError(f"{self._path}: a folder: set rag_cache_db to a file")
         ensure_private(self._path)
         return sqlite3.connect(
@@ -189,6 +190,13 @@ class BuildCache:
                 self._path.replace(self._path.with_name(f"{self._path.name}.foreign"))
             for name in (self._path.name, f"{self._path.name}-journal"):
                 self._path.with_name(name).unlink(missing_ok=True)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Tell a file that is no use from a full disk or another writer, which leave it sound."""
+    if isinstance(error, sqlite3.OperationalError):
+        return "no such table" in str(error) or "no such column" in str(error)
+    return not isinstance(error, sqlite3.ProgrammingError)
 
 
 def _identity(connection: sqlite3.Connection) -> tuple[int, int, int]:

@@ -6,12 +6,15 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 
 from doxtr_rag.core.documents import StoredChunk, StoredHash, Vector
+from doxtr_rag.core.errors import StoreUnavailableError
 from doxtr_rag.storage import generation
 from doxtr_rag.storage.codec import STORED_BY_ID, stored_chunk
 from doxtr_rag.storage.database import Database
+from doxtr_rag.storage.sqlite_errors import unusable
 
 VECTOR_PAGE = 2000
 
@@ -20,6 +23,17 @@ SEARCHED = (
     "(SELECT 1 FROM chunks c WHERE c.text_hash = v.text_hash)"
 )
 """The vectors of one fingerprint that a chunk refers to: what an index of it holds."""
+
+
+class Erasure(IntEnum):
+    """What of text that left a corpus is still in its files."""
+
+    NONE = 0
+    PENDING = 1
+    """Withdrawn text may be there, and must go before anything else happens."""
+
+    RESIDUE = 2
+    """Text that was replaced or deleted may be there, and goes with the next occasion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +46,7 @@ class CorpusState:
     dimension: int
     collection: str
     revision: int
-    erase_pending: bool
+    erasure: Erasure
     chunks: int
     generation: str
     index_fingerprint: str
@@ -44,7 +58,7 @@ class CorpusState:
 
     def index_is_current(self, folder: Path) -> bool:
         """Say whether the generation on disk serves exactly this corpus."""
-        if self.erase_pending or self.must_rebuild or self.is_dirty:
+        if self.erasure is Erasure.PENDING or self.must_rebuild or self.is_dirty:
             return False
         if not self.chunks and not self.generation:
             return not generation.current(folder)
@@ -57,15 +71,24 @@ class CorpusState:
 
 
 def read_state(database: Database) -> CorpusState:
-    """Return the state of the last commit."""
+    """Return the state of the last commit.
+
+    Raises:
+        StoreError: the corpus cannot be read, or is damaged.
+    """
     with database.reading() as connection:
         row = connection.execute(
             "SELECT store_id, scope, m.fingerprint, dimension, collection, m.revision, "
             "erase_pending, (SELECT count(*) FROM chunks), generation, s.fingerprint, "
             "s.revision, dirty, must_rebuild, removed, manifest FROM meta m, index_state s"
         ).fetchone()
+    if row is None:
+        raise StoreUnavailableError(
+            unusable(database.path, "damaged, it does not say what it holds")
+        )
     values = list(row)
-    for flag in (6, 11, 12):
+    values[6] = Erasure(values[6])
+    for flag in (11, 12):
         values[flag] = bool(values[flag])
     return CorpusState(*values)
 
@@ -76,12 +99,15 @@ def read_hashes(
     """Return chunk id -> hashes of a project and origin, of some documents or of all."""
     with database.reading() as connection:
         rows = connection.execute(
-            "SELECT id, document, content_hash, text_hash FROM chunks "
+            "SELECT id, document, content_hash, text_hash, breadcrumb FROM chunks "
             "WHERE project = ?1 AND origin = ?2 "
             "AND (?3 IS NULL OR document IN (SELECT value FROM json_each(?3)))",
             (project, origin, None if documents is None else listed(documents)),
         ).fetchall()
-    return {row[0]: StoredHash(*row[1:]) for row in rows}
+    return {
+        chunk_id: StoredHash(document, content_hash, text_hash, tuple(json.loads(breadcrumb)))
+        for chunk_id, document, content_hash, text_hash, breadcrumb in rows
+    }
 
 
 def read_vectors(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from doxtr_rag.core.errors import IndexNotBuiltError
+from doxtr_rag.core.errors import IndexNotBuiltError, StoreUnavailableError
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.private_files import ensure_private, make_private_folder
 from doxtr_rag.storage.schema import CORPUS_FILE, migrate, require_readable
@@ -137,7 +137,7 @@ def open_for_reading(folder: Path) -> Database:
         StoreError: damaged, or of another schema.
     """
     path = folder / CORPUS_FILE
-    if not path.is_file():
+    if not _is_there(path):
         raise IndexNotBuiltError(f"{path}: nothing was stored yet: run sphinx-build")
     with foreseen_sqlite_errors(path):
         database = _open_live_or_frozen(path)
@@ -148,6 +148,15 @@ def open_for_reading(folder: Path) -> Database:
             database.close()
             raise
     return database
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{path}: cannot be read ({error.strerror}): give yourself access to {path.parent}"
+        ) from error
 
 
 def _open_live_or_frozen(path: Path) -> Database:

@@ -47,7 +47,10 @@ def place(folder: Path, name: str) -> Path:
 
 def exists(folder: Path, name: str) -> bool:
     """Say whether the files of a generation are there."""
-    return bool(name) and (place(folder, name) / "chroma.sqlite3").is_file()
+    try:
+        return bool(name) and (place(folder, name) / "chroma.sqlite3").is_file()
+    except OSError:
+        return False
 
 
 def begin(folder: Path) -> str:

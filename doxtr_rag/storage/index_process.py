@@ -148,7 +148,7 @@ def _build(folder: Path, database: Database, state: CorpusState) -> None:
     if missing > MAX_UNREACHABLE * len(wanted):
         raise StoreUnavailableError(
             f"{missing} of {len(wanted)} vectors cannot be found through the index: "
-            "many of them must be equal; run doxtr-rag doctor"
+            "many of them must be nearly equal; searches compare every vector instead"
         )
     chroma.compact(place)
     generation.swap(folder, name)
@@ -202,8 +202,13 @@ def _record_build(
         )
         connection.execute(
             "UPDATE index_state SET generation = ?, fingerprint = ?, revision = ?, dirty = 0, "
-            "must_rebuild = 0, removed = 0, manifest = ?",
+            "removed = 0, manifest = ?",
             (name, state.fingerprint, state.revision, manifest),
+        )
+        # A child that outlived its run must not undo what a later run asked for.
+        connection.execute(
+            "UPDATE index_state SET must_rebuild = 0 WHERE (SELECT revision FROM meta) = ?",
+            (state.revision,),
         )
 
 

@@ -28,21 +28,27 @@ def refresh_folders(folders: Sequence[Path]) -> None:
     """
     if not folders:
         return
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD_CODE, str(PACKAGE_FOLDER), *map(_absolute, folders)],
-        # The root, since Python would import modules from a project's own folder.
-        cwd=os.sep,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    if child.returncode:
-        raise StoreUnavailableError(
-            f"{', '.join(map(str, folders))}: the index was not written "
-            f"({_ending(child.returncode, child.stderr)}); the corpus is complete and is searched "
-            "without it: run the build again, or doxtr-rag doctor"
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", CHILD_CODE, str(PACKAGE_FOLDER), *map(_absolute, folders)],
+            # The root, since Python would import modules from a project's own folder.
+            cwd=os.sep,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
         )
+    except OSError as error:
+        raise _not_written(folders, f"no process for it: {error}") from error
+    if child.returncode:
+        raise _not_written(folders, _ending(child.returncode, child.stderr))
+
+
+def _not_written(folders: Sequence[Path], reason: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"{', '.join(map(str, folders))}: the index was not written ({reason}); the corpus is "
+        "complete and is searched without it: run sphinx-build again, or doxtr-rag rebuild"
+    )
 
 
 def _absolute(folder: Path) -> str:

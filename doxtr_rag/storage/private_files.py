@@ -70,7 +70,9 @@ def ensure_private(path: Path) -> None:
     Raises:
         StoreError: the file cannot be made.
     """
-    if not path.exists():
+    with foreseen_os_errors(path):
+        is_missing = not path.exists()
+    if is_missing:
         os.close(open_private(path))
 
 

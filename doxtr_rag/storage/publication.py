@@ -11,7 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from doxtr_rag.core.documents import Vector
 from doxtr_rag.core.errors import ParityError, StoreError
 from doxtr_rag.storage.codec import ROW_COLUMNS, row_of
-from doxtr_rag.storage.corpus import listed, projects_without_vectors, texts_without_vectors
+from doxtr_rag.storage.corpus import (
+    Erasure,
+    listed,
+    projects_without_vectors,
+    texts_without_vectors,
+)
 from doxtr_rag.storage.guard import AdmittedChunk
 
 _UPSERT = " ".join(
@@ -123,9 +128,26 @@ def withdraw_chunks(
     connection.execute(
         "DELETE FROM indexed WHERE text_hash IN (SELECT value FROM json_each(?))", (texts,)
     )
-    connection.execute("UPDATE meta SET erase_pending = 1")
+    call_for_erasure(connection, Erasure.PENDING)
     connection.execute("UPDATE index_state SET must_rebuild = 1")
     return True
+
+
+def call_for_erasure(connection: sqlite3.Connection, erasure: Erasure) -> None:
+    """Note what there is to erase, or that nothing is."""
+    connection.execute("UPDATE meta SET erase_pending = ?", (erasure.value,))
+
+
+def note_residue(
+    connection: sqlite3.Connection, chunks: Iterable[AdmittedChunk], deletes: Iterable[str]
+) -> None:
+    """Note that text which these chunks replace, or that is deleted, will leave traces."""
+    ids = [*deletes, *(admitted.scoped.chunk.chunk_id for admitted in chunks)]
+    connection.execute(
+        "UPDATE meta SET erase_pending = ? WHERE erase_pending = ? AND EXISTS "
+        "(SELECT 1 FROM chunks WHERE id IN (SELECT value FROM json_each(?)))",
+        (Erasure.RESIDUE.value, Erasure.NONE.value, listed(ids)),
+    )
 
 
 def require_one_identity(connection: sqlite3.Connection, fingerprint: str, dimension: int) -> None:
@@ -145,7 +167,7 @@ def require_one_identity(connection: sqlite3.Connection, fingerprint: str, dimen
     if odd:
         raise ParityError(
             f"{odd} vectors of {fingerprint[:12]} do not have {dimension} dimensions: "
-            f"run doxtr-rag rebuild --scope {_scope(connection)}"
+            f"delete the folder of the {_scope(connection)} store and run sphinx-build"
         )
 
 
@@ -183,8 +205,8 @@ def mismatch(sealed: str, fingerprint: str, projects: Sequence[str], scope: str)
     """Return the message about two models in one store."""
     return (
         f"the store holds vectors of {sealed[:12] or 'another model'} for {', '.join(projects)}, "
-        f"this run makes vectors of {fingerprint[:12]}: set the model of those projects, "
-        f"or run doxtr-rag rebuild --scope {scope} with this one"
+        f"this run makes vectors of {fingerprint[:12]}: give all projects of one {scope} store the "
+        "same rag_embedding_provider, or this project a store of its own"
     )
 
 

@@ -13,6 +13,7 @@ from doxtr_rag.core.errors import (
     StoreUnavailableError,
 )
 from doxtr_rag.core.scope import Scope
+from doxtr_rag.storage.sqlite_errors import unusable
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x44525843
@@ -137,7 +138,7 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
         return 0
     if owner != APPLICATION_ID:
         raise StoreUnavailableError(
-            f"{path}: a database of another program: move it away, or run doxtr-rag doctor"
+            f"{path}: a database of another program: move it away and run sphinx-build"
         )
     if version > SCHEMA_VERSION:
         raise StoreSchemaError(
@@ -168,15 +169,18 @@ def migrate(connection: sqlite3.Connection, path: Path, scope: Scope) -> None:
 
     Raises:
         StoreSchemaError: a newer version of this package wrote it.
+        StoreUnavailableError: it is damaged, or another program wrote it.
         ConfigError: the corpus belongs to the other scope.
     """
     version = version_of(connection, path)
     if version < SCHEMA_VERSION:
         _upgrade(connection, version, scope)
-    stored = connection.execute("SELECT scope FROM meta").fetchone()[0]
-    if stored != scope.value:
+    stored = connection.execute("SELECT scope FROM meta").fetchone()
+    if stored is None:
+        raise StoreUnavailableError(unusable(path, "damaged, it does not say what it holds"))
+    if stored[0] != scope.value:
         raise ConfigError(
-            f"{path}: this store holds {stored} chunks and was opened for {scope.value}: "
+            f"{path}: this store holds {stored[0]} chunks and was opened for {scope.value}: "
             "give each scope a folder of its own"
         )
 

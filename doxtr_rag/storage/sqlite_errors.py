@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,13 +44,26 @@ def _foreseen(path: Path, said: str) -> StoreError | ScopeViolationError:
         return StoreUnavailableError(
             f"{path}: the disk is full, the last step was undone: free some space and run again"
         )
-    if "readonly" in said or ("unable to open" in said and not is_writable(path.parent)):
+    if "readonly" in said or ("unable to open" in said and not _is_accessible(path)):
         return StoreReadOnlyError(
-            f"{path}: not writable: give the folder write permission, "
+            f"{path}: not writable: give folder and file write permission, "
             "or configure a store elsewhere"
         )
     if "locked" in said or "busy" in said:
         return StoreLockedError(
             f"{path}: another process is writing: run again when it has finished"
         )
-    return StoreUnavailableError(f"{path}: {said}: run doxtr-rag doctor")
+    if "disk I/O error" in said:
+        return StoreUnavailableError(
+            f"{path}: {said}, as on a full or failing disk: free some space and run again"
+        )
+    return StoreUnavailableError(unusable(path, said))
+
+
+def _is_accessible(path: Path) -> bool:
+    return is_writable(path.parent) and os.access(path, os.R_OK)
+
+
+def unusable(path: Path, what: str) -> str:
+    """Return the message about a file that this program cannot mend."""
+    return f"{path}: {what}: move it away and run sphinx-build"

@@ -55,6 +55,14 @@ def stats(folder: Path) -> StoreStats:
         dimension=state.dimension,
         revision=state.revision,
         index="ready" if state.index_is_current(folder) else "index_dirty",
-        bytes_on_disk=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        bytes_on_disk=_size(folder),
         is_writable=is_writable(folder),
     )
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of the files below a folder, as far as we may look."""
+    try:
+        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    except OSError:
+        return 0

@@ -9,7 +9,7 @@ from types import TracebackType
 from doxtr_rag.core.documents import ScopedChunk, StoredHash, Vector
 from doxtr_rag.core.errors import StoreLockedError, StoreUnavailableError
 from doxtr_rag.core.scope import Scope
-from doxtr_rag.storage import corpus, lexical, publication
+from doxtr_rag.storage import corpus, generation, lexical, publication
 from doxtr_rag.storage.database import open_for_writing
 from doxtr_rag.storage.guard import ScopeGuard
 from doxtr_rag.storage.index_refresh import refresh_folders
@@ -106,6 +106,7 @@ class EmbeddedStore:
         admitted = self._guard.admit(upserts)
         with self._database.writing() as connection:
             publication.require_vectors(connection, fingerprint, admitted)
+            publication.note_residue(connection, admitted, deletes)
             is_shrunk = publication.delete_chunks(connection, project, deletes)
             is_grown = publication.upsert_chunks(connection, project, origin, admitted)
             if is_shrunk or is_grown:
@@ -114,15 +115,27 @@ class EmbeddedStore:
     def withdraw(self, project: str, chunk_ids: Collection[str]) -> None:
         """Delete chunks that turned private and erase their text from disk.
 
-        The chunks are gone from every search when this returns; their vectors leave the disk
-        with the next `refresh_index`.
+        The chunks are gone from every search, and text and vectors from the disk, when this
+        returns. Without chunks, an erasure that was interrupted is finished.
 
         Raises:
             StoreError: the deletion, or the erasure after it, failed.
         """
-        with self._database.writing() as connection:
-            if publication.withdraw_chunks(connection, project, chunk_ids):
-                publication.renew_revision(connection, project)
+        if chunk_ids:
+            with self._database.writing() as connection:
+                if publication.withdraw_chunks(connection, project, chunk_ids):
+                    publication.renew_revision(connection, project)
+        self._erase_if_pending()
+
+    def erase_deleted(self) -> None:
+        """Erase from disk the text of chunks that were deleted or replaced.
+
+        Raises:
+            StoreError: the erasure failed.
+        """
+        if corpus.read_state(self._database).erasure is corpus.Erasure.RESIDUE:
+            with self._database.writing() as connection:
+                publication.call_for_erasure(connection, corpus.Erasure.PENDING)
         self._erase_if_pending()
 
     def seal(self, fingerprint: str, dimension: int) -> None:
@@ -177,7 +190,7 @@ class EmbeddedStore:
             StoreError: the corpus cannot be rewritten, or the index not built.
         """
         with self._database.writing() as connection:
-            connection.execute("UPDATE meta SET erase_pending = 1")
+            publication.call_for_erasure(connection, corpus.Erasure.PENDING)
             connection.execute("UPDATE index_state SET must_rebuild = 1")
         self.refresh_index()
 
@@ -227,7 +240,8 @@ class EmbeddedStore:
         self.close()
 
     def _erase_if_pending(self) -> None:
-        if not corpus.read_state(self._database).erase_pending:
+        state = corpus.read_state(self._database)
+        if state.erasure is not corpus.Erasure.PENDING:
             return
         with self._database.writing() as connection:
             lexical.rebuild(connection)
@@ -240,8 +254,13 @@ class EmbeddedStore:
                 f"{self.folder}: withdrawn text is still in the write-ahead log, since another "
                 "process reads it: run the build again when it has finished"
             )
+        if state.must_rebuild:
+            # Nobody searches it any more, and it holds the vectors of what was withdrawn.
+            with generation.sole_writer(self.folder):
+                generation.swap(self.folder, "")
+                generation.remove_others(self.folder, "")
         with self._database.writing() as connection:
-            connection.execute("UPDATE meta SET erase_pending = 0")
+            publication.call_for_erasure(connection, corpus.Erasure.NONE)
 
 
 def refresh_indexes(stores: Sequence[EmbeddedStore], collection: str = "") -> None:
@@ -262,7 +281,7 @@ def refresh_indexes(stores: Sequence[EmbeddedStore], collection: str = "") -> No
     for store in stale:
         if not store.is_current():
             raise StoreUnavailableError(
-                f"{store.folder}: the index is behind the corpus: run doxtr-rag doctor"
+                f"{store.folder}: the index is behind the corpus: run doxtr-rag rebuild"
             )
 
 

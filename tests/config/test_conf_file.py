@@ -1,4 +1,5 @@
 import dataclasses as dc
+import os
 import sys
 from pathlib import Path
 
@@ -136,3 +137,14 @@ def test_damaged_settings_file_asks_for_a_build(tmp_path, content):
         file.write_bytes(content)
     with pytest.raises(ConfigError, match="build the documentation again"):
         load_settings(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away; run as root")
+def test_settings_of_another_user_do_not_count(tmp_path):
+    own = tmp_path / ".doxtr" / "settings.json"
+    foreign = tmp_path / "below" / ".doxtr" / "settings.json"
+    for file in (own, foreign):
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+    os.chown(foreign, 65534, 65534)
+    assert find_settings(tmp_path / "below") == own

@@ -2,7 +2,7 @@ import dataclasses as dc
 
 import pytest
 
-from doxtr_rag.config.environment import read_environment
+from doxtr_rag.config.environment import Environment, read_environment
 from doxtr_rag.config.schema import Mount, SphinxRAGConfig, keys
 from doxtr_rag.core.errors import ConfigError
 from doxtr_rag.core.scope import Scope
@@ -76,7 +76,6 @@ def test_every_problem_is_reported_at_once():
         ("rag_private_paths", ["docs/private"]),
         ("rag_private_paths", ["NDA*"]),
         ("rag_private_paths", [" . "]),
-        ("rag_external_mounts", {"path": "x"}),
     ],
 )
 def test_wrong_value_is_named_with_its_key(key, value):
@@ -85,9 +84,39 @@ def test_wrong_value_is_named_with_its_key(key, value):
     assert line.endswith(f"(got {value!r})")
 
 
-def test_value_with_password_is_not_repeated():
-    lines = problems({"rag_local_server_uri": "http://me:pass-word@host.example"})
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("rag_local_server_uri", "http://me:pass-word@host.example", id="password"),
+        pytest.param("rag_shared_store_uri", "https://host.example/?k=pass-word", id="query"),
+        pytest.param("rag_external_mounts", {"path": "x", "key": "pass-word"}, id="dictionary"),
+        pytest.param("rag_device", [{"key": "pass-word"}], id="dictionary-in-a-list"),
+    ],
+)
+def test_what_may_be_secret_is_not_repeated(key, value):
+    lines = problems({key: value})
+    assert key in "\n".join(lines)
     assert "pass-word" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rag_local_store_path", "a\ud800"),
+        ("rag_embedding_provider", "a\ud800"),
+        ("rag_builders", ["a\ud800"]),
+        ("rag_private_paths", ["a\ud800"]),
+    ],
+)
+def test_half_a_character_is_refused(key, value):
+    assert problems({key: value})[0].startswith(f"{key}: expected ")
+
+
+def test_what_is_wrong_has_its_default_in_the_checked_configuration():
+    values = {"rag_device": "tpu", "rag_shared_port": 9000, "rag_devise": "cpu"}
+    config, found = SphinxRAGConfig.checked(values, Environment())
+    assert (config.device, config.shared_port) == ("auto", 9000)
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize(

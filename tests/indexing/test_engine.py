@@ -31,7 +31,7 @@ PRIVATE = ScopeSignal("document", Scope.LOCAL_PRIVATE, "access_scope says so")
 LIMITS = ChunkLimits(target_tokens=40, cap_tokens=60, max_chars=2000, overlap_chars=0)
 
 
-def page(name, *texts, signals=(SHARED,), breadcrumb=(), body_hash=None):
+def page(name, *texts, signals=(SHARED,), breadcrumb=(), body_hash=None, withheld=()):
     sections = tuple(
         Section(f"s{n}", (name.title(), f"Part {n}"), (Block(BlockKind.TEXT, text),))
         for n, text in enumerate(texts)
@@ -39,7 +39,9 @@ def page(name, *texts, signals=(SHARED,), breadcrumb=(), body_hash=None):
     return DocumentInput(
         document=name,
         body_hash=body_hash or repr(texts),
-        context=DocumentContext(breadcrumb, f"{name}.html", f"source/{name}.rst", signals),
+        context=DocumentContext(
+            breadcrumb, f"{name}.html", f"source/{name}.rst", signals, withheld=withheld
+        ),
         load=lambda: sections,
     )
 
@@ -184,9 +186,9 @@ def test_chunks_that_turn_private_leave_the_shared_store_before_anything_else(wo
     world.run(project(page("a", "secret"), page("b", "open")))
     del world.journal[:]
     world.run(project(page("a", "secret", signals=(SHARED, PRIVATE)), page("b", "other")))
-    writes = [event for event in world.journal if event[1] != "fetch"]
-    assert writes[0] == ("SHARED_ORG", "withdraw")
-    assert "embed" in [action for _, action in writes[1:]]
+    # The vectors go along, or a kill after the withdrawal would cost their embedding.
+    assert world.journal[:2] == [("LOCAL_PRIVATE", "save_vectors"), ("SHARED_ORG", "withdraw")]
+    assert "embed" in [action for _, action in world.journal[2:]]
 
 
 def test_a_chunk_that_moves_between_stores_is_not_embedded_again(world):
@@ -205,6 +207,85 @@ def test_withdrawal_happens_even_when_the_model_is_missing(world):
     with pytest.raises(WeightsMissingError):
         world.run(project(page("a", "secret", signals=(PRIVATE,))), counter=missing)
     assert world.shared.chunks == {}
+
+
+def missing_model():
+    raise WeightsMissingError("weights missing: run doxtr-rag fetch-weights")
+
+
+def test_a_page_that_moved_to_a_private_one_is_withdrawn_without_a_model(world):
+    world.run(project(page("a", "secret"), page("b", "open")))
+    moved = project(page("noter/z", "secret", signals=(PRIVATE,)), page("b", "open"))
+    with pytest.raises(WeightsMissingError):
+        world.run(moved, counter=missing_model)
+    assert {s.chunk.document for s in world.shared.chunks.values()} == {"b"}
+    world.run(moved)
+    assert world.contents() == scratch(moved)
+
+
+def test_a_page_that_is_gone_stays_until_the_run_can_be_done(world):
+    world.run(project(page("a", "one"), page("b", "two")))
+    with pytest.raises(WeightsMissingError):
+        world.run(project(page("b", "changed")), counter=missing_model)
+    assert {s.chunk.document for s in world.shared.chunks.values()} == {"a", "b"}
+
+
+def test_the_title_of_a_private_page_is_withdrawn_without_a_model(world):
+    world.run(project(page("a", "child", breadcrumb=("Takeover",)), page("b", "open")))
+    after = project(page("a", "child", withheld=("Takeover",)), page("b", "open"))
+    with pytest.raises(WeightsMissingError):
+        world.run(after, counter=missing_model)
+    assert {s.chunk.document for s in world.shared.chunks.values()} == {"b"}
+    world.run(after)
+    assert world.contents() == scratch(after)
+
+
+class BrokenCache(MemoryCache):
+    def documents(self, project, origin):
+        raise StoreUnavailableError("cache.db: a folder")
+
+
+def test_withdrawal_needs_no_cache(world):
+    world.run(project(page("a", "secret")))
+    world.cache = BrokenCache()
+    with pytest.raises(StoreUnavailableError, match="a folder"):
+        world.run(project(page("a", "secret", signals=(PRIVATE,))))
+    assert world.shared.chunks == {}
+
+
+def test_withdrawal_needs_no_agreement_on_the_model(world):
+    world.run(project(page("a", "secret")))
+    world.run(replace(project(page("x", "theirs")), project="other"))
+    world.fingerprint = "another-model"
+    with pytest.raises(ParityError):
+        world.run(project(page("a", "secret", signals=(PRIVATE,))))
+    assert {s.chunk.project for s in world.shared.chunks.values()} == {"other"}
+
+
+def test_vectors_of_withdrawn_chunks_survive_a_crash(world):
+    world.run(project(page("a", "secret"), page("b", "open")))
+    after = project(page("a", "secret", signals=(PRIVATE,)), page("b", "changed"))
+    with pytest.raises(EmbeddingError):
+        world.run(after, embedder=HashEmbedder(fails_after=0, journal=world.journal))
+    report = world.run(after)
+    assert report.embedded == 1
+    assert world.contents() == scratch(after)
+
+
+@pytest.mark.parametrize(
+    ("after", "is_erased"),
+    [
+        pytest.param(
+            [page("a", "one"), page("p", "x", "one", signals=(PRIVATE,))], True, id="gain"
+        ),
+        pytest.param([page("a", "one"), page("p", "x", signals=(PRIVATE,))], False, id="none"),
+    ],
+)
+def test_what_the_private_store_gains_is_erased_from_the_shared_one(world, after, is_erased):
+    world.run(project(page("a", "one", "two"), page("p", "x", signals=(PRIVATE,))))
+    del world.journal[:]
+    world.run(project(*after))
+    assert (("SHARED_ORG", "erase_deleted") in world.journal) is is_erased
 
 
 def test_missing_weights_leave_the_stores_as_they_were(world):
@@ -284,6 +365,23 @@ def test_moving_every_document_to_private_is_no_loss(world):
     world.run(project(*private))
     assert world.shared.chunks == {}
     assert len(world.private.chunks) == 20
+
+
+def test_moving_every_document_into_a_private_folder_is_no_loss(world):
+    world.run(project(*many(20)))
+    moved = [page(f"noter/d{n:02}", f"text {n}", signals=(PRIVATE,)) for n in range(20)]
+    world.run(project(*moved))
+    assert world.shared.chunks == {}
+    assert len(world.private.chunks) == 20
+
+
+def test_losing_too_much_is_refused_after_the_withdrawal(world):
+    world.run(project(*many(20), page("secret", "plan")))
+    with pytest.raises(ShrinkRefusedError):
+        world.run(project(*many(5), page("secret", "plan", signals=(PRIVATE,))))
+    assert {s.chunk.document for s in world.shared.chunks.values()} == {
+        item.document for item in many(20)
+    }
 
 
 def test_another_project_in_the_same_store_is_never_touched(world):

@@ -3,7 +3,7 @@
 import pytest
 
 from doxtr_rag.core.documents import Block, BlockKind, Locator, Section
-from doxtr_rag.core.errors import CorruptDocumentError
+from doxtr_rag.core.errors import CorruptDocumentError, StoreUnavailableError
 from doxtr_rag.sphinx_ext.spool import Manifest, Spool, SpoolEntry
 
 SECTIONS = (
@@ -62,7 +62,8 @@ def test_a_missing_page_is_refused(spool):
 def test_the_manifest_comes_back_and_unnamed_pages_go(spool):
     body_hash = spool.write("a", SECTIONS)
     spool.write("gone", SECTIONS)
-    manifest = Manifest({"a": SpoolEntry(7, body_hash, ("word",))}, {"word": "meaning"})
+    entry = SpoolEntry(7, body_hash, ("word",), ("other",), ("old.txt",))
+    manifest = Manifest({"a": entry}, {"word": "meaning"})
     spool.begin()
     spool.finish(manifest)
     assert spool.begin() == manifest
@@ -84,3 +85,24 @@ def test_a_damaged_manifest_counts_as_none(spool, tmp_path, damage):
     spool.finish(Manifest({"a": SpoolEntry(7, "h")}))
     (tmp_path / "spool" / "manifest.json").write_text(damage)
     assert spool.begin() == Manifest()
+
+
+def a_file_for_the_folder(folder):
+    folder.touch()
+
+
+def a_folder_for_each_file(folder):
+    for name in ("unfinished", "manifest.json", "a.page.json"):
+        (folder / name).mkdir(parents=True)
+
+
+@pytest.mark.parametrize("spoil", [a_file_for_the_folder, a_folder_for_each_file])
+def test_a_place_that_cannot_be_written_is_named(spool, tmp_path, spoil):
+    spoil(tmp_path / "spool")
+    for write in (
+        spool.begin,
+        lambda: spool.write("a", SECTIONS),
+        lambda: spool.finish(Manifest()),
+    ):
+        with pytest.raises(StoreUnavailableError, match=r"spool/.*cannot be written.*build again"):
+            write()

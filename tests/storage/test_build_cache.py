@@ -70,6 +70,15 @@ def database_with(*statements):
     return make
 
 
+def stripped(path):
+    with cache(path) as made:
+        made.set_value("a", "b")
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE documents")
+    connection.commit()
+    connection.close()
+
+
 def aged(path):
     with cache(path) as made:
         made.set_value("pages", "old")
@@ -88,6 +97,7 @@ def torn(path):
     [
         pytest.param(lambda path: path.write_bytes(b"garbage" * 99), id="not-a-database"),
         pytest.param(torn, id="torn"),
+        pytest.param(stripped, id="without-a-table"),
         pytest.param(aged, id="another-version"),
         pytest.param(database_with("CREATE TABLE songs (title TEXT)"), id="foreign"),
     ],

@@ -4,7 +4,9 @@ import pytest
 from store_samples import DIMENSION, MODEL, PROJECT, chunk, fill, index, publish, vector
 
 from doxtr_rag.core.errors import StoreLockedError
-from doxtr_rag.storage import rebuild
+from doxtr_rag.storage import index_process, publication, rebuild
+from doxtr_rag.storage.corpus import Erasure, read_state
+from doxtr_rag.storage.schema import CORPUS_FILE
 
 MARKER = "quizzacious"
 
@@ -59,6 +61,7 @@ def test_the_vector_and_the_anchor_of_withdrawn_text_leave_the_index_too(store, 
     store.withdraw(PROJECT, [secret.chunk.chunk_id])
     assert reader.dense(vector(secret.chunk.text), 1)[0].score < 0.99
     assert [code.code for code in reader.degradations()] == ["index_dirty"]
+    assert not any(path.is_dir() for path in (folder / "index").iterdir())
     index(store)
     for trace in (
         stems_of(MARKER),
@@ -100,6 +103,55 @@ def test_an_erasure_that_a_reader_blocks_is_said_and_finished_later(store, reade
     index(store)
     assert store.is_current()
     assert files_with(folder, stems_of(MARKER)) == []
+
+
+def test_an_erasure_that_was_interrupted_is_finished_without_chunks(store, folder):
+    fill(store, [chunk("a", f"about {MARKER}"), chunk("b", "other")])
+    store.withdraw(PROJECT, ["guide/intro#b"])
+    publish(store, [], deletes=["guide/intro#a"])
+    with store._database.writing() as connection:
+        publication.call_for_erasure(connection, Erasure.PENDING)
+    store.withdraw(PROJECT, [])
+    assert files_with(folder, stems_of(MARKER)) == []
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        pytest.param(lambda store: publish(store, [], ["guide/intro#a"]), id="deleted"),
+        pytest.param(lambda store: publish(store, [chunk("a", "harmless")]), id="replaced"),
+    ],
+)
+def test_what_was_deleted_is_erased_when_asked(store, folder, lose):
+    fill(store, [chunk("a", f"about {MARKER}"), *(chunk(f"n{n}", f"text {n}") for n in range(30))])
+    lose(store)
+    store.seal(MODEL, DIMENSION)
+    index(store)
+    assert store.is_current()
+    assert files_with(folder, stems_of(MARKER))
+    store.erase_deleted()
+    assert files_with(folder, stems_of(MARKER)) == []
+    assert store.is_current()
+
+
+def test_erasing_where_nothing_was_lost_changes_nothing(store, folder):
+    fill(store, [chunk("a", "one")])
+    before = (folder / CORPUS_FILE).stat().st_mtime_ns
+    store.erase_deleted()
+    assert (folder / CORPUS_FILE).stat().st_mtime_ns == before
+
+
+def test_an_index_that_was_under_way_during_a_withdrawal_is_built_again(store, folder):
+    secret = chunk("secret", "a secret plan")
+    publish(store, [secret, *(chunk(f"n{n}", f"text {n}") for n in range(30))])
+    store.seal(MODEL, DIMENSION)
+    state = read_state(store._database)
+    with store._database.writing() as connection:
+        publication.withdraw_chunks(connection, PROJECT, [secret.chunk.chunk_id])
+        publication.renew_revision(connection, PROJECT)
+    everything = {secret.chunk.text_hash}
+    index_process._record_build(store._database, state, "0" * 16, "{}", everything)
+    assert read_state(store._database).must_rebuild
 
 
 def test_a_rebuild_erases_what_ordinary_deletions_left(store, folder):

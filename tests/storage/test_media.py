@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 
 import pytest
 from store_samples import DIMENSION, MODEL, ORIGIN, PROJECT, chunk, fill, ids, publish, vector
@@ -127,3 +128,56 @@ def test_the_probe_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").touch()
     assert not is_writable(tmp_path / "file")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+STRANGER = 12_345
+
+ASK = """
+import sys
+from pathlib import Path
+from doxtr_rag.core.errors import StoreError
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.storage import BuildCache, StoreLock, is_writable, open_reader, open_store, stats
+
+folder = Path(sys.argv[1])
+
+
+def lock():
+    StoreLock(folder).acquire(0, print)
+
+
+def cache():
+    BuildCache(folder / "cache.db").mark("guide", "sphinx")
+
+
+for ask in (
+    lambda: open_reader(folder, Scope.SHARED_ORG, "shared"),
+    lambda: open_store(folder, Scope.SHARED_ORG, "shared"),
+    lambda: stats(folder),
+    lock,
+    cache,
+):
+    try:
+        ask()
+    except StoreError as error:
+        print(error)
+print(is_writable(folder))
+"""
+
+
+def test_the_folder_of_somebody_else_is_said_to_be_that(store, folder):
+    fill(store, [chunk("a", "one")])
+    python = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
+    if os.geteuid() or subprocess.run([*python, "true"], check=False).returncode:
+        pytest.skip("needs the right to become another user; run as root")
+    done = subprocess.run(
+        [*python, sys.executable, "-c", ASK, str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *refusals, writable = done.stdout.splitlines()
+    assert len(refusals) == 5
+    assert all("Permission denied" in refusal for refusal in refusals)
+    assert writable == "False"

@@ -162,12 +162,12 @@ def test_withdrawing_keeps_vectors_that_await_their_publication(store):
 
 def test_two_projects_need_one_model(store):
     fill(store, [chunk("a", "one", project="other")], project="other")
-    with pytest.raises(ParityError, match=r"fff.*other.*eee.*rebuild --scope shared"):
+    with pytest.raises(ParityError, match=r"fff.*other.*eee.*rag_embedding_provider"):
         store.check_identity(PROJECT, OTHER_MODEL)
     store.check_identity(PROJECT, MODEL)
     store.check_identity("other", OTHER_MODEL)
     publish(store, [chunk("a", "two")], model=OTHER_MODEL)
-    with pytest.raises(ParityError, match="rebuild --scope shared"):
+    with pytest.raises(ParityError, match="rag_embedding_provider"):
         store.seal(OTHER_MODEL, DIMENSION)
     assert store.fingerprint() == MODEL
 
@@ -251,12 +251,23 @@ def test_a_newer_schema_is_left_alone(folder):
         pytest.param(b"SQLite format 3\0" + b"\xff" * 5000, id="damaged-header"),
     ],
 )
-def test_a_damaged_corpus_names_itself_and_the_doctor(folder, opener, content):
+def test_a_damaged_corpus_names_itself_and_the_way_out(folder, opener, content):
     folder.mkdir()
     (folder / CORPUS_FILE).write_bytes(content)
-    with pytest.raises(StoreUnavailableError, match=r"corpus\.sqlite3.*doxtr-rag doctor"):
+    with pytest.raises(StoreUnavailableError, match=r"corpus\.sqlite3.*run sphinx-build"):
         opener(folder, Scope.SHARED_ORG, "shared")
     assert (folder / CORPUS_FILE).read_bytes() == content
+
+
+@pytest.mark.parametrize("opener", [open_store, open_reader], ids=["writer", "reader"])
+def test_a_corpus_that_lost_its_identity_is_refused(folder, opener):
+    open_store(folder, Scope.SHARED_ORG, "shared").close()
+    connection = sqlite3.connect(folder / CORPUS_FILE)
+    connection.execute("DELETE FROM meta")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreUnavailableError, match=r"damaged.*run sphinx-build"):
+        opener(folder, Scope.SHARED_ORG, "shared")
 
 
 def test_a_database_of_another_program_is_left_alone(folder):
