@@ -12,12 +12,17 @@ from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
 from doxtr_rag.config.conf_file import save_settings
 from doxtr_rag.config.settings import ProjectSettings
 from doxtr_rag.core.documents import Harvest
-from doxtr_rag.core.errors import DoxtrRagError, IndexNotBuiltError, StoreError
+from doxtr_rag.core.errors import (
+    DoxtrRagError,
+    IndexNotBuiltError,
+    StoreError,
+    StoreUnavailableError,
+)
 from doxtr_rag.core.ports import ChunkStore, Progress
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.indexing.engine import IngestionEngine, RunOptions
 from doxtr_rag.indexing.report import RunReport
-from doxtr_rag.indexing.withdrawal import withdraw_private
+from doxtr_rag.indexing.withdrawal import privacy, withdraw_private
 from doxtr_rag.storage import (
     BuildCache,
     EmbeddedStore,
@@ -50,8 +55,10 @@ def ingest(
         stack.enter_context(_settings_left(settings))
         try:
             stores = _own_stores(settings, stack, say)
-        except DoxtrRagError:
-            _withdraw_alone(settings, harvest, say)
+        except DoxtrRagError as error:
+            leak = _withdraw_alone(settings, harvest, say)
+            if leak:
+                raise StoreUnavailableError(f"{error}; {leak}") from error
             raise
         build_cache = stack.enter_context(closing(BuildCache(settings.cache_db)))
         engine = _engine(project, stores, build_cache, progress)
@@ -88,8 +95,13 @@ def _settings_left(settings: ProjectSettings) -> Iterator[None]:
         raise failure
 
 
-def _withdraw_alone(settings: ProjectSettings, harvest: Harvest, say: Say) -> None:
-    """Take what turned private out of the shared store, whatever ails the private one."""
+def _withdraw_alone(settings: ProjectSettings, harvest: Harvest, say: Say) -> str:
+    """Take what turned private out of the shared store, whatever ails the private one.
+
+    Returns what to say when that could not be done.
+    """
+    if not privacy(harvest, {}).private:
+        return ""
     scope = Scope.SHARED_ORG
     folder = settings.store_path(scope)
     try:
@@ -100,9 +112,10 @@ def _withdraw_alone(settings: ProjectSettings, harvest: Harvest, say: Say) -> No
         ):
             withdraw_private(harvest, store)
     except IndexNotBuiltError:
-        return
+        return ""
     except DoxtrRagError as error:
-        say(f"doxtr_rag: what turned private may still be in the shared store: {error}")
+        return f"what turned private may still be in the shared store: {error}"
+    return ""
 
 
 def _locked(folder: Path, say: Say) -> AbstractContextManager[StoreLock]:

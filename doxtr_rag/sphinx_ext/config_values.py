@@ -79,5 +79,5 @@ def _from_command_line(key: str, value: object) -> object:
 
 def _declared_language(config: Config) -> str | None:
     """Return the language that conf.py or the command line sets; Sphinx's own default is none."""
-    is_declared = "language" in config._raw_config or "language" in config._overrides
-    return str(config.language) if is_declared and config.language else None
+    declared = config._overrides.get("language") or config._raw_config.get("language")
+    return str(config.language) if declared and config.language else None

@@ -110,7 +110,7 @@ class _Handlers:
         if error is not None or self._project is None:
             return
         if session is None:
-            logger.info("doxtr_rag: builder %s leaves the knowledge base alone", app.builder.name)
+            _say_that_nothing_was_fed(app)
             return
         try:
             report = self._converge(app, session, self._project)
@@ -149,6 +149,14 @@ class _Handlers:
         pages_folder = Path(app.outdir) if builder_kind(app.builder) in WRITES_PAGES else None
         with SphinxProgress(app.verbosity) as progress:
             return bootstrap.ingest(project, harvest, progress, pages_folder, logger.info)
+
+
+def _say_that_nothing_was_fed(app: Sphinx) -> None:
+    kind = builder_kind(app.builder)
+    if isinstance(app.builder, RagBuilder):
+        fail(app, "doxtr_rag: rag_builders lacks %r, which has no other purpose: add it", kind)
+    else:
+        logger.info("doxtr_rag: builder %s leaves the knowledge base alone", kind)
 
 
 def _warn_of_doubtful_scopes(app: Sphinx, harvest: Harvest) -> None:

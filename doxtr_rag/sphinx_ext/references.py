@@ -84,13 +84,15 @@ def inventory(env: BuildEnvironment) -> dict[str, str]:
 
 
 def _meanings(env: BuildEnvironment) -> Iterator[tuple[str, tuple[object, ...]]]:
+    figures = {name: digest(_sorted(found)) for name, found in env.toc_fignumbers.items()}
     for domain in env.domains.values():
         for name, shown, kind, docname, anchor, _ in domain.get_objects():
+            numbers = _numbers(env, docname, anchor) or figures.get(docname)
             meaning = (domain.name, kind, name, str(shown), docname, anchor)
-            yield last_word(name), (*meaning, _numbers(env, docname, anchor))
+            yield last_word(name), (*meaning, _section_number(env, docname, anchor), numbers)
     yield from _outside_domain_objects(env)
-    for docname, numbers in env.toc_fignumbers.items():
-        yield figures_of(docname), (_sorted(numbers),)
+    for docname, hashed in figures.items():
+        yield figures_of(docname), (hashed,)
     for docname, metadata in env.metadata.items():
         slugs = metadata.get("myst_slugs")
         if isinstance(slugs, Mapping):
@@ -109,16 +111,17 @@ def _outside_domain_objects(env: BuildEnvironment) -> Iterator[tuple[str, tuple[
             yield ALL_TODOS, (docname, todo["ids"], todo.astext())
 
 
-def _numbers(env: BuildEnvironment, docname: str, anchor: str) -> object:
-    """Return the numbers that a reference to a place may show.
+def _section_number(env: BuildEnvironment, docname: str, anchor: str) -> object:
+    return env.toc_secnumbers.get(docname, {}).get(f"#{anchor}" if anchor else "")
 
-    A figure is numbered by its first id, which need not be the one that its label names: then all
-    figures of the page count.
+
+def _numbers(env: BuildEnvironment, docname: str, anchor: str) -> list[object]:
+    """Return the number of the figure at a place; none when it is no figure's first id.
+
+    A figure is numbered by its first id, which need not be the one that its label names.
     """
-    section = env.toc_secnumbers.get(docname, {}).get(f"#{anchor}" if anchor else "")
-    figures = env.toc_fignumbers.get(docname, {})
-    own = [numbers[anchor] for numbers in figures.values() if anchor in numbers]
-    return section, own or (_sorted(figures) if anchor else ())
+    found = env.toc_fignumbers.get(docname, {}).values()
+    return [numbers[anchor] for numbers in found if anchor in numbers]
 
 
 def _sorted(figures: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str, object]]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import sphinx
 from sphinx.errors import SphinxError
@@ -213,7 +214,7 @@ def _caption_labels(app: Sphinx, docname: str) -> dict[str, str]:
 
 def spool_folder(app: Sphinx) -> Path:
     """Return the spool of this builder and language, beside the doctrees."""
-    language = str(app.config.language or "en")
+    language = quote(str(app.config.language or "en"), safe="")
     return Path(app.doctreedir) / "doxtr_rag" / f"{builder_kind(app.builder)}-{language}"
 
 

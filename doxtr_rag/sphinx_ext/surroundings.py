@@ -121,7 +121,9 @@ class PageAddresses:
     def __init__(self, config: Config, style: str, base: str) -> None:
         self._style = style
         self._base = base
-        suffix = config.html_link_suffix or config.html_file_suffix
+        file, link = config.html_file_suffix, config.html_link_suffix
+        # Without a base an address is looked up among the files, whatever links say.
+        suffix = link if base and link is not None else file
         self._suffix = ".html" if suffix is None else str(suffix)
 
     def url(self, docname: str) -> str:
