@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from doxtr_rag.config.environment import Environment
-from doxtr_rag.config.schema import PREFIX, SphinxRAGConfig
+from doxtr_rag.config.schema import SphinxRAGConfig, is_meant_as_key
 from doxtr_rag.config.settings import STATE_FOLDER, ProjectSettings, resolve
 from doxtr_rag.core.errors import ConfigError, StoreUnavailableError
 
@@ -84,12 +84,13 @@ def read_conf(path: Path) -> ConfFile:
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror}): name a conf.py") from error
     namespace = _execute(file, source)
-    language = namespace.get("language")
+    language = namespace.get("language", "")
     return ConfFile(
         path=file,
-        values={key: value for key, value in namespace.items() if key.startswith(PREFIX)},
+        values={name: value for name, value in namespace.items() if is_meant_as_key(name, value)},
         project=str(namespace.get("project") or ""),
-        language=None if language is None else str(language),
+        # Sphinx reads an explicit None as English.
+        language="en" if language is None else str(language) or None,
         html_baseurl=str(namespace.get("html_baseurl") or ""),
     )
 

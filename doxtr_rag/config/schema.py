@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from doxtr_rag.config import checks
@@ -221,6 +222,13 @@ class SphinxRAGConfig:
 def keys() -> list[str]:
     """Return every key of conf.py."""
     return [PREFIX + field.name for field in dc.fields(SphinxRAGConfig)]
+
+
+def is_meant_as_key(name: str, value: object) -> bool:
+    """Say whether a name in conf.py is meant as a key of ours: no function and no module is."""
+    if not name.startswith(PREFIX):
+        return False
+    return name in keys() or not (callable(value) or isinstance(value, ModuleType))
 
 
 def problems_of(values: Mapping[str, object], names: Mapping[str, str]) -> list[str]:

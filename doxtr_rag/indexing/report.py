@@ -57,7 +57,7 @@ class RunReport:
 
     def lines(self) -> list[str]:
         """Return the summary a build prints."""
-        if self.is_unchanged and self.is_complete:
+        if self.is_unchanged and self.is_complete and not self.kept:
             return [f"knowledge base is up to date ({self.documents} documents)"]
         lines = [
             f"{self.documents} documents: {self.changed_documents} changed, "

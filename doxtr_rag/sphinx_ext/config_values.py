@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses as dc
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from doxtr_rag import bootstrap
-from doxtr_rag.config.schema import PREFIX, SphinxRAGConfig
+from doxtr_rag.config.schema import PREFIX, SphinxRAGConfig, is_meant_as_key
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -50,13 +49,11 @@ def project(app: Sphinx, config: Config) -> bootstrap.Project:
 
 
 def _undeclared(config: Config) -> dict[str, object]:
-    """Return what conf.py sets under our prefix and nobody declared, save functions and modules."""
+    """Return what conf.py sets under our prefix though nobody declared it."""
     return {
         name: value
         for name, value in config._raw_config.items()
-        if name.startswith(PREFIX)
-        and name not in config
-        and not (callable(value) or isinstance(value, ModuleType))
+        if name not in config and is_meant_as_key(name, value)
     }
 
 

@@ -104,8 +104,6 @@ def _outside_domain_objects(env: BuildEnvironment) -> Iterator[tuple[str, tuple[
     """Yield what can be referred to and is in no domain's list of objects."""
     for label, (docname, number) in env.domaindata.get("math", {}).get("objects", {}).items():
         yield last_word(label), ("math", label, docname, number)
-    for label, found in env.domaindata.get("citation", {}).get("citations", {}).items():
-        yield last_word(label), ("citation", label, *found[:2])
     for docname, todos in env.domaindata.get("todo", {}).get("todos", {}).items():
         for todo in todos:
             yield ALL_TODOS, (docname, todo["ids"], todo.astext())

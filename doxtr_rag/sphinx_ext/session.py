@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import sphinx
-from sphinx.errors import SphinxError
 
 from doxtr_rag.core.documents import DocumentContext, DocumentInput, Harvest, Section, digest
-from doxtr_rag.core.errors import DocumentError, StoreError
+from doxtr_rag.core.errors import (
+    CorruptDocumentError,
+    DocumentError,
+    DoxtrRagError,
+    StoreError,
+)
 from doxtr_rag.sphinx_ext.builder import RagBuilder
 from doxtr_rag.sphinx_ext.harvester import InternalLinks, caption_labels, harvest
 from doxtr_rag.sphinx_ext.references import (
@@ -139,12 +143,10 @@ class HarvestSession:
         return len(stale)
 
     def _resolve_again(self, app: Sphinx, docname: str) -> None:
-        """Resolve one page; what goes wrong in another extension stays with the page."""
-        tags: dict[str, Any] = {"tags": app.tags} if sphinx.version_info >= TAGS_ARE_PASSED else {}
         try:
-            app.env.get_and_resolve_doctree(docname, app.builder, **tags)
-        except SphinxError as error:
-            self._fail(app, docname, f"its references cannot be resolved again: {error}")
+            _resolve(app, docname)
+        except DocumentError as error:
+            self._fail(app, docname, error.reason)
 
     def close(self, env: BuildEnvironment) -> None:
         """Write the manifest: what this build resolved, and what is still right from before."""
@@ -204,6 +206,18 @@ class HarvestSession:
         stamp = env.all_docs.get(docname)
         is_of_last_reading = entry is not None and stamp is not None and entry.stamp == int(stamp)
         return is_of_last_reading and self._spool.has(docname)
+
+
+def _resolve(app: Sphinx, docname: str) -> None:
+    """Resolve one page once more, which reads a file of Sphinx's and calls other extensions."""
+    tags: dict[str, Any] = {"tags": app.tags} if sphinx.version_info >= TAGS_ARE_PASSED else {}
+    try:
+        app.env.get_and_resolve_doctree(docname, app.builder, **tags)
+    except DoxtrRagError:
+        raise
+    except Exception as error:
+        reason = f"its references cannot be resolved again: {type(error).__name__}: {error}"
+        raise CorruptDocumentError(docname, reason) from error
 
 
 def _caption_labels(app: Sphinx, docname: str) -> dict[str, str]:

@@ -34,6 +34,8 @@ def test_conf_is_executed_where_it_lies(conf, name):
         "rag_root = os.path.dirname(__file__)\n"
         "tags.remove('x')\n"
         "rag_builders = ['html', *tags]\n"
+        "import os as rag_os\n"
+        "def rag_helper(): pass\n"
     )
     before, search_path = Path.cwd(), list(sys.path)
     found = read_conf(path.parent / name)
@@ -45,6 +47,18 @@ def test_conf_is_executed_where_it_lies(conf, name):
     assert (found.project, found.language) == ("My Guide", "de")
     assert found.html_baseurl == "https://d.example/"
     assert (Path.cwd(), sys.path) == (before, search_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        pytest.param("", None, id="not-set"),
+        pytest.param("language = 'de'\n", "de", id="set"),
+        pytest.param("language = None\n", "en", id="none-is-english-as-for-sphinx"),
+    ],
+)
+def test_language(conf, text, language):
+    assert read_conf(conf(text)).language == language
 
 
 def test_print_does_not_mix_with_answers(conf, capsys):

@@ -11,8 +11,8 @@ INTERNAL = "tags.add('internal')\n"
 NUMBERED = "   :numbered:\n"
 
 
-def figure(name):
-    return f".. _fig-{name}:\n\n.. figure:: /none.png\n   :alt: {name}\n\n   Caption {name}"
+def table(name):
+    return f".. _tab-{name}:\n\n.. csv-table:: Caption {name}\n\n   cell, {name}"
 
 
 def term(title):
@@ -21,20 +21,14 @@ def term(title):
 
 NUMREF = {
     "index": contents("a", "u"),
-    "a": titled("A", figure("a")),
-    "u": titled("U", "See :numref:`fig-a`."),
+    "a": titled("A", table("a")),
+    "u": titled("U", "See :numref:`tab-a`."),
 }
-OWN_NUMBERS = {"index": contents("b", options=NUMBERED), "b": titled("B", figure("b"))}
+OWN_NUMBERS = {"index": contents("b", options=NUMBERED), "b": titled("B", table("b"))}
 TODOS = {
     "index": contents("a", "list"),
     "a": titled("A", ".. todo:: First thing."),
     "list": titled("List", ".. todolist::"),
-}
-CITED = {
-    "index": contents("a", "b", "u"),
-    "a": titled("A", ".. [Ref] Cited."),
-    "b": titled("B", "Text."),
-    "u": titled("U", "See [Ref]_."),
 }
 ODD_LABEL = {
     "index": contents("a", "u"),
@@ -47,10 +41,10 @@ ONLY = {
 }
 
 HISTORIES = {
-    "number-of-a-figure-on-another-page": (
+    "number-of-a-table-on-another-page": (
         {"numfig": True},
         NUMREF,
-        [("html", {"a": titled("A", figure("new"), figure("a"))}, {})],
+        [("html", {"a": titled("A", table("new"), table("a"))}, {})],
     ),
     "own-numbers-that-another-builder-moved": (
         {"numfig": True},
@@ -58,7 +52,7 @@ HISTORIES = {
         [
             (
                 "dirhtml",
-                {"index": contents("z", "b", options=NUMBERED), "z": titled("Z", figure("z"))},
+                {"index": contents("z", "b", options=NUMBERED), "z": titled("Z", table("z"))},
                 {},
             ),
             ("html", {}, {}),
@@ -71,11 +65,6 @@ HISTORIES = {
             ("html", {"a": titled("A", ".. todo:: First thing.", ".. todo:: Second.")}, {}),
             ("html", {"a": titled("A", "Nothing left.")}, {}),
         ],
-    ),
-    "citation-that-moves": (
-        {},
-        CITED,
-        [("html", {"a": titled("A", "Text."), "b": titled("B", ".. [Ref] Cited.")}, {})],
     ),
     "label-without-a-word": ({}, ODD_LABEL, [("html", {"a": titled("A", term("Minus"))}, {})]),
     "tag-and-a-builder-that-writes-nothing": (
@@ -189,3 +178,15 @@ def test_an_extension_that_cannot_resolve_again_costs_that_page_alone(tmp_path):
     texts = {key: row["text"] for key, row in knowledge_base.chunks(tmp_path, "SHARED_ORG").items()}
     assert texts["demo/a#other"] == "Changed."
     assert texts["demo/b#b"] == "See A."
+
+
+def test_a_page_whose_file_sphinx_lost_costs_that_page_alone(tmp_path):
+    pages = {"index.rst": contents("a", "b"), "b.rst": titled("B", "See :doc:`a`.")}
+    write(tmp_path, {**pages, "a.rst": titled("A", "Text.")})
+    assert build(tmp_path).status == 0
+    (tmp_path / "_build" / "doctrees" / "b.doctree").write_bytes(b"half a file")
+    write(tmp_path, {**pages, "a.rst": titled("Other", "Changed.")})
+    outcome = build(tmp_path)
+    assert outcome.status == 1
+    assert "b is not up to date" in outcome.warnings
+    assert "demo/a#other" in knowledge_base.chunks(tmp_path, "SHARED_ORG")
