@@ -11,10 +11,13 @@ from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag.cli.main import main
 from doxtr_rag.cli.parser import COMMANDS, build_parser
+from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
+from doxtr_rag.storage import open_store
 
 pytestmark = pytest.mark.usefixtures("tiny_model_dir")
 
+SCOPES = {"shared": Scope.SHARED_ORG, "chroma": Scope.LOCAL_PRIVATE}
 PAGES = {
     "index": Page("Demo", [("Intro", "Welcome here.")], children=["guide", "notes"]),
     "guide": Page("Guide", [("Ports", "Open port 8000 for the server."), ("Logs", "Read logs.")]),
@@ -231,6 +234,18 @@ def test_searching_makes_no_cache(root, answer):
     (root / ".doxtr" / "cache.db").unlink()
     assert answer("search", "port")[0] == 0
     assert not (root / ".doxtr" / "cache.db").exists()
+
+
+@pytest.mark.parametrize("command", [["search", "x"], ["doctor"]], ids=["search", "doctor"])
+def test_a_knowledge_base_that_no_build_filled_is_no_empty_answer(root, answer, command):
+    for store in ("shared", "chroma"):
+        shutil.rmtree(root / ".doxtr" / store)
+        with open_store(root / ".doxtr" / store, SCOPES[store], store):
+            pass
+    code, envelope = answer(*command)
+    assert code != 0
+    assert envelope["error"] == "index_not_built"
+    assert "run sphinx-build" in envelope["message"]
 
 
 def test_rebuild_restores_the_index_without_a_model(root, answer, monkeypatch):

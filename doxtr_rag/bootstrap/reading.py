@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -160,7 +160,16 @@ def diagnose(project: Project) -> list[Check]:
                 checks.append(probe(reader, embedder))
         except DoxtrRagError as error:
             checks.append(Check(name, error.kind, str(error)))
+    if not any(found is not None and found.chunks for found in _all_stats(project)):
+        detail = "nothing is stored: run sphinx-build, doxtr-rag status says how the last one ended"
+        checks.append(Check("knowledge base", IndexNotBuiltError.kind, detail))
     return checks
+
+
+def _all_stats(project: Project) -> Iterator[StoreStats | None]:
+    for scope in Scope:
+        with suppress(StoreError):
+            yield _stats(project.settings.store_path(scope))
 
 
 def _runtime_check() -> Check:

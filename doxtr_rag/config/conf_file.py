@@ -135,7 +135,7 @@ def find_settings(start: Path) -> Path | None:
     """
     folder = start.absolute()
     trusted = {os.geteuid(), 0}
-    for candidate in (folder, *folder.parents):
+    for candidate in (folder, *folder.parents)[:-1]:  # the file system's root is no project
         file = candidate / STATE_FOLDER / SETTINGS_NAME
         try:
             is_ours = file.is_file() and file.stat().st_uid in trusted

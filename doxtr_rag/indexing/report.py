@@ -64,6 +64,8 @@ class RunReport:
             f"{self.removed_documents} removed, {self.kept} kept as they were"
         ]
         lines += [f"{scope.value}: {counts}" for scope, counts in self.scopes.items()]
+        if self.withdrawn:
+            lines.append(f"{self.withdrawn} chunks withdrawn from {Scope.SHARED_ORG.value}")
         lines.append(
             f"{self.embedded} texts embedded, {self.reused} chunks reused a vector, "
             f"{self.truncated} truncated, {len(self.failures)} skipped"

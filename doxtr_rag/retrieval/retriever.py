@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from doxtr_rag.core.cutting import clean
 from doxtr_rag.core.documents import StoredChunk, Vector
-from doxtr_rag.core.errors import DoxtrRagError, ParityError, StoreError
+from doxtr_rag.core.errors import DoxtrRagError, IndexNotBuiltError, ParityError, StoreError
 from doxtr_rag.core.ports import Degradation, Embedder, SearchableStore
 from doxtr_rag.core.ranking import Hit, reciprocal_rank_fusion
 from doxtr_rag.retrieval.citations import citation, quote
@@ -92,6 +92,11 @@ class Retriever:
                 usable.append(store)
         if not usable:
             raise refusals[0][1]
+        if all(store.fingerprint() is None for store in usable):
+            raise IndexNotBuiltError(
+                "the knowledge base is empty: run sphinx-build; doxtr-rag status says how the last "
+                "build ended"
+            )
         return usable, [*self._degraded, *(_unusable(store, error) for store, error in refusals)]
 
     def _require_own_model(self, store: SearchableStore) -> None:

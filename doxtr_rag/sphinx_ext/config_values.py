@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses as dc
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from doxtr_rag import bootstrap
+from doxtr_rag.config import checks
 from doxtr_rag.config.schema import PREFIX, SphinxRAGConfig, is_meant_as_key
+from doxtr_rag.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 NO_REBUILD: Final = ""
 """The knowledge base follows a changed value by itself; `html` would change `.buildinfo`."""
 
+
+BUILDERS = "sphinx.builders"
+"""The entry points by which packages offer builders."""
 
 LISTS = frozenset({"rag_source_roots"})
 NUMBERS = frozenset({"rag_max_chunk_tokens"})
@@ -38,14 +44,30 @@ def project(app: Sphinx, config: Config) -> bootstrap.Project:
         for key, default in _defaults().items()
         if config[key] != default
     }
-    return bootstrap.project(
-        {**_undeclared(config), **values},
-        conf_dir=Path(app.confdir),
-        source_dir=Path(app.srcdir),
-        sphinx_project=str(config.project),
-        language=_declared_language(config),
-        html_baseurl=str(config.html_baseurl or ""),
-    )
+    problems = _unknown_builders(app, values.get("rag_builders"))
+    try:
+        found = bootstrap.project(
+            {**_undeclared(config), **values},
+            conf_dir=Path(app.confdir),
+            source_dir=Path(app.srcdir),
+            sphinx_project=str(config.project),
+            language=_declared_language(config),
+            html_baseurl=str(config.html_baseurl or ""),
+        )
+    except ConfigError as error:
+        raise ConfigError("\n".join([str(error), *problems])) from error
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return found
+
+
+def _unknown_builders(app: Sphinx, names: object) -> list[str]:
+    """Return a line for each name that no builder has: a build would feed nothing unnoticed."""
+    if not isinstance(names, (list, tuple)):
+        return []
+    known = {*app.registry.builders, *(entry.name for entry in entry_points(group=BUILDERS))}
+    wrong = (name for name in names if isinstance(name, str) and name not in known)
+    return [checks.problem("rag_builders", "names of builders", name) for name in wrong]
 
 
 def _undeclared(config: Config) -> dict[str, object]:

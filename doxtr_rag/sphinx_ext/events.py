@@ -17,6 +17,7 @@ from doxtr_rag.sphinx_ext import config_values
 from doxtr_rag.sphinx_ext.builder import RagBuilder
 from doxtr_rag.sphinx_ext.progress import SphinxProgress
 from doxtr_rag.sphinx_ext.references import words_recorder
+from doxtr_rag.sphinx_ext.scope_field import DOCUMENT_SIGNAL
 from doxtr_rag.sphinx_ext.session import (
     HarvestSession,
     builder_kind,
@@ -26,7 +27,6 @@ from doxtr_rag.sphinx_ext.session import (
 )
 from doxtr_rag.sphinx_ext.spool import Spool
 from doxtr_rag.sphinx_ext.surroundings import (
-    DOCUMENT_SIGNAL,
     PageAddresses,
     Surroundings,
     package_folders,
@@ -141,7 +141,12 @@ class _Handlers:
         )
         pages = PageAddresses(app.config, settings.url_style, settings.html_baseurl)
         surroundings = Surroundings(
-            app.env, root=settings.root, rules=rules, pages=pages, files_of=session.files_of
+            app.env,
+            root=settings.root,
+            rules=rules,
+            pages=pages,
+            files_of=session.files_of,
+            doubts_of=session.doubts_of,
         )
         harvest = session.harvest(app.env, settings.project, surroundings)
         _warn_of_doubtful_scopes(app, harvest)

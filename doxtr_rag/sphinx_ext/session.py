@@ -27,6 +27,7 @@ from doxtr_rag.sphinx_ext.references import (
     linked_documents,
     without_links,
 )
+from doxtr_rag.sphinx_ext.scope_field import misplaced_fields
 from doxtr_rag.sphinx_ext.spool import Manifest, Spool, SpoolEntry
 from doxtr_rag.sphinx_ext.warnings import RagWarning, warn
 
@@ -82,6 +83,11 @@ class HarvestSession:
         entry = self._entry(docname)
         return entry.files if entry else ()
 
+    def doubts_of(self, docname: str) -> tuple[str, ...]:
+        """Return what a page may have meant to say of its scope."""
+        entry = self._entry(docname)
+        return entry.doubts if entry else ()
+
     def collect(self, app: Sphinx, doctree: nodes.document, docname: str) -> None:
         """Harvest one resolved document into the spool; a failure is kept to the document."""
         if not self._is_usable:
@@ -110,6 +116,11 @@ class HarvestSession:
             words=self._words.get(docname, ()),
             links=linked_documents(sections),
             files=compared_files(doctree),
+            doubts=misplaced_fields(
+                doctree,
+                Path(app.env.doc2path(docname)),
+                app.env.metadata.get(docname, {}),
+            ),
         )
 
     def _links_of(self, app: Sphinx) -> InternalLinks:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from doxtr_rag.core.documents import Block, BlockKind, Locator, Section
 from doxtr_rag.core.errors import CorruptDocumentError, StoreUnavailableError
 
-SCHEMA = 3
+SCHEMA = 4
 """Of the files and of the renderer: a higher number makes every document be resolved again."""
 
 
@@ -27,7 +27,8 @@ class SpoolEntry:
     """What the manifest knows of one page.
 
     `stamp` is Sphinx's time of reading, `words` the last words of the cross-references it holds,
-    `links` the documents they lead to. `files` are those it shows text of, unknown to Sphinx.
+    `links` the documents they lead to. `files` are those it shows text of, unknown to Sphinx,
+    `doubts` what it may have meant to say of its scope.
     """
 
     stamp: int
@@ -35,17 +36,19 @@ class SpoolEntry:
     words: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @classmethod
     def from_row(cls, row: list[Any]) -> SpoolEntry:
         """Return the entry of a row of the manifest."""
         stamp, body_hash, *lists = row
-        words, links, files = map(tuple, lists)
-        return cls(int(stamp), str(body_hash), words, links, files)
+        words, links, files, doubts = map(tuple, lists)
+        return cls(int(stamp), str(body_hash), words, links, files, doubts)
 
     def as_row(self) -> list[Any]:
         """Return the entry as a row of the manifest."""
-        return [self.stamp, self.body_hash, self.words, self.links, self.files]
+        lists = (self.words, self.links, self.files, self.doubts)
+        return [self.stamp, self.body_hash, *lists]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,12 @@ from sphinx.util.nodes import clean_astext
 from doxtr_rag.core.documents import DocumentContext, Metadata
 from doxtr_rag.core.paths import PathRules
 from doxtr_rag.core.scope import AccessControl, Scope, ScopeSignal
+from doxtr_rag.sphinx_ext.scope_field import DOCUMENT_SIGNAL, metadata_signals
 
 if TYPE_CHECKING:
     from sphinx.config import Config
     from sphinx.environment import BuildEnvironment
 
-SCOPE_FIELD = "access_scope"
-DOCUMENT_SIGNAL = "document"
 FLAGS = ("orphan", "nosearch", "no-search")
 
 
@@ -42,12 +41,14 @@ class Surroundings:
         rules: PathRules,
         pages: PageAddresses,
         files_of: Callable[[str], Iterable[str]] = lambda _: (),
+        doubts_of: Callable[[str], Iterable[str]] = lambda _: (),
     ) -> None:
         self._env = env
         self._root = root.resolve()
         self._rules = rules
         self._pages = pages
         self._files_of = files_of
+        self._doubts_of = doubts_of
         self._above = pages_above(env)
         self._known_signals: dict[str, tuple[ScopeSignal, ...]] = {}
 
@@ -91,6 +92,7 @@ class Surroundings:
         for dependency in sorted(dependencies(self._env, docname) | others):
             signals += self._rules.dependency_signals(dependency)
         signals += metadata_signals(self._env.metadata.get(docname, {}))
+        signals += [ScopeSignal(DOCUMENT_SIGNAL, None, why) for why in self._doubts_of(docname)]
         return tuple(dict.fromkeys(signals))
 
     def _metadata(self, docname: str) -> Metadata:
@@ -140,19 +142,6 @@ class PageAddresses:
         if docname == "index":
             return ""
         return quote(docname.removesuffix("/index")) + "/"
-
-
-def metadata_signals(metadata: Mapping[str, object]) -> tuple[ScopeSignal, ...]:
-    """Return what a page says of itself in its `access_scope` field; doubt is no affirmation."""
-    signals = []
-    for name, value in metadata.items():
-        if name.casefold().replace("-", "_") == SCOPE_FIELD:
-            word = str(value).strip()
-            scope = next((scope for scope in Scope if scope.value == word.upper()), None)
-            known = "" if scope else f", which is neither {' nor '.join(s.value for s in Scope)}"
-            reason = f"{SCOPE_FIELD} says {word!r}{known}"
-            signals.append(ScopeSignal(DOCUMENT_SIGNAL, scope, reason))
-    return tuple(signals)
 
 
 def pages_above(env: BuildEnvironment) -> dict[str, tuple[str, ...]]:

@@ -23,7 +23,6 @@ class RagWarning(Enum):
     HARVEST = "harvest"
     INCOMPLETE = "incomplete"
     SCOPE = "scope"
-    SHARING = "sharing"
     TRUNCATED = "truncated"
 
 

@@ -424,3 +424,42 @@ def test_mounts_are_not_left_out_in_silence(project, root):
     project.settings["rag_external_mounts"] = [{"path": "../elsewhere"}]
     outcome = written(project, root)
     assert "1 mounts are not indexed yet" in outcome.warnings
+
+
+MISPLACED = {
+    "below-the-title.rst": "Page\n====\n\n:access_scope: LOCAL_PRIVATE\n\nSECRET text.\n",
+    "after-a-directive.rst": ".. highlight:: c\n\n:access_scope: LOCAL_PRIVATE\n\nA\n=\n\nSECRET\n",
+    "in-meta.rst": "Page\n====\n\n.. meta::\n   :access_scope: LOCAL_PRIVATE\n\nSECRET text.\n",
+    "misspelt.rst": ":acces_scope: LOCAL_PRIVATE\n\nPage\n====\n\nSECRET text.\n",
+    "markdown-below-the-title.md": "# A\n\n---\naccess_scope: LOCAL_PRIVATE\n---\n\nSECRET\n",
+    "markdown-after-a-blank-line.md": "\n---\naccess_scope: LOCAL_PRIVATE\n---\n\n# A\n\nSECRET\n",
+    "markdown-broken.md": "---\naccess_scope: [LOCAL_PRIVATE\n---\n\n# Page\n\nSECRET text.\n",
+}
+
+
+@pytest.mark.parametrize("name", MISPLACED, ids=lambda name: name.partition(".")[0])
+def test_a_page_that_tried_to_speak_of_its_scope_is_private_and_warned_about(project, root, name):
+    project.settings["extensions"] = ["doxtr_rag", "myst_parser"]
+    project.pages["index"].children = ["guide", "notes", "page"]
+    project.write(root)
+    (root / "source" / f"page.{name.rpartition('.')[2]}").write_text(MISPLACED[name])
+    for _ in range(2):
+        outcome = build(root)
+        assert "kept private" in outcome.warnings
+        assert "SECRET" not in " ".join(texts(root).values())
+        assert "SECRET" in " ".join(texts(root, "LOCAL_PRIVATE").values())
+
+
+def test_a_page_about_the_field_is_no_statement(project, root):
+    project.pages["guide"].sections.append(
+        ("Scope", "Write ``access_scope: LOCAL_PRIVATE``::\n\n   :access_scope: LOCAL_PRIVATE")
+    )
+    outcome = written(project, root)
+    assert "demo/guide#scope" in texts(root)
+    assert "kept private" not in outcome.warnings
+
+
+def test_the_summary_says_what_was_withdrawn(project, root):
+    written(project, root)
+    project.pages["guide"].scope = "LOCAL_PRIVATE"
+    assert "2 chunks withdrawn from SHARED_ORG" in written(project, root).output

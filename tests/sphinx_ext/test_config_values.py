@@ -17,6 +17,7 @@ def test_one_message_names_everything_that_is_wrong(tmp_path):
         "rag_shared_prot": 8787,
         "rag_source_roots": ["nowhere"],
         "rag_embedding_provider": "nothing",
+        "rag_builders": ["html", "htlm"],
     }
     write(tmp_path, PAGES, **wrong)
     with pytest.raises(ConfigError) as caught:
@@ -26,6 +27,7 @@ def test_one_message_names_everything_that_is_wrong(tmp_path):
     assert "did you mean rag_shared_port?" in message
     assert "nowhere" in message
     assert "'nothing'" in message
+    assert "'htlm'" in message
 
 
 @pytest.mark.parametrize(

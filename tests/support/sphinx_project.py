@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sphinx import locale
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
@@ -124,6 +125,8 @@ def build(
 def _docutils(source: Path) -> Iterator[None]:
     with patch_docutils(str(source)), docutils_namespace():
         yield
+    # Sphinx keeps the language of a build for the next one in the process.
+    locale.translators.clear()
 
 
 def start(root: Path, builder: str = "html", *arguments: str) -> subprocess.Popen[str]:
