@@ -59,6 +59,7 @@ def test_profiles_that_do_not_exist_yet_are_not_listed():
         pytest.param("no_such_module:profile", "No module named", id="module-is-missing"),
         pytest.param("os:no_such_name", "no_such_name", id="attribute-is-missing"),
         pytest.param("json:loads", "TypeError", id="callable-needs-arguments"),
+        pytest.param("sys:exit", "SystemExit", id="it-would-end-the-build"),
         pytest.param("os:sep", "expected an EmbeddingProfile", id="not-a-profile"),
         pytest.param(
             "doxtr_rag.embedding.registry:BGE_M3", "named 'broken'", id="profile-of-another-name"
