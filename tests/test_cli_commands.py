@@ -11,6 +11,7 @@ from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag.cli.main import main
 from doxtr_rag.cli.parser import COMMANDS, build_parser
+from doxtr_rag.cli.search import without_controls
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
 from doxtr_rag.storage import open_store
@@ -269,6 +270,10 @@ def test_people_read_plain_text_when_piped(root, capsys):
     assert "Guide > Ports" in shown
     assert "SHARED_ORG" in shown
     assert "\x1b" not in shown
+
+
+def test_a_document_cannot_steer_the_terminal():
+    assert without_controls("\x1b]0;title\x07a\tb\nc\x9b2J") == "]0;titlea\tb\nc2J"
 
 
 @pytest.mark.parametrize("command", ["status", "doctor", "cache-info"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import unicodedata
 
 from rich.console import Console
 from rich.text import Text
@@ -86,11 +87,17 @@ def _show(console: Console, answer: Answer, hits: list[dict[str, object]]) -> No
     if not hits:
         console.print(Text(f"Nothing in the knowledge base matches {answer.query!r}."))
     for passage, hit in zip(answer.passages, hits, strict=True):
-        console.print(Text(f"{passage.rank}. {' > '.join(passage.chunk.breadcrumb)}", style="bold"))
+        titles = without_controls(" > ".join(passage.chunk.breadcrumb))
+        console.print(Text(f"{passage.rank}. {titles}", style="bold"))
         console.print(Text(f"   {hit['url']}", style="cyan"))
-        console.print(Text(f"   {hit['scope']}  {passage.citation}", style="dim"))
-        for line in passage.chunk.text.splitlines():
+        console.print(Text(f"   {hit['scope']}  {without_controls(passage.citation)}", style="dim"))
+        for line in without_controls(passage.chunk.text).splitlines():
             console.print(Text(f"   {line}"))
         console.print()
     for degradation in answer.degraded:
         console.print(Text(f"note: {degradation.detail} ({degradation.code})", style="yellow"))
+
+
+def without_controls(text: str) -> str:
+    """Return a text that cannot steer a terminal: control characters but tab and newline go."""
+    return "".join(c for c in text if c in "\t\n" or unicodedata.category(c) != "Cc")
