@@ -129,11 +129,13 @@ def _docutils(source: Path) -> Iterator[None]:
     locale.translators.clear()
 
 
-def start(root: Path, builder: str = "html", *arguments: str) -> subprocess.Popen[str]:
-    """Start the same build as a process of its own."""
+def start(
+    root: Path, builder: str = "html", *arguments: str, output: str = "_build"
+) -> subprocess.Popen[str]:
+    """Start the same build as a process of its own; `output` holds its pages and doctrees."""
     command = [sys.executable, "-m", "sphinx", "-b", builder, *arguments]
-    command += ["-d", str(root / "_build" / "doctrees")]
-    command += [str(root / "source"), str(root / "_build" / builder)]
+    command += ["-d", str(root / output / "doctrees")]
+    command += [str(root / "source"), str(root / output / builder)]
     return subprocess.Popen(
         command,
         env=child_environment(),
