@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 from urllib.parse import quote
 
@@ -165,11 +166,16 @@ def _hash(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
     with _foreseen(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        # A name of its own, since two builds may write one page at once.
+        handle, name = mkstemp(dir=path.parent, suffix=".tmp")
+        try:
+            with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+                file.write(text)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
 
 
 @contextmanager

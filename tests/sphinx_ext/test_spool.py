@@ -1,5 +1,7 @@
 """Harvested pages on disk: what comes back, and what damage costs."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from doxtr_rag.core.documents import Block, BlockKind, Locator, Section
@@ -106,3 +108,13 @@ def test_a_place_that_cannot_be_written_is_named(spool, tmp_path, spoil):
     ):
         with pytest.raises(StoreUnavailableError, match=r"spool/.*cannot be written.*build again"):
             write()
+
+
+def test_two_builds_that_write_one_page_at_once_do_not_meet(tmp_path):
+    def write(number):
+        return Spool(tmp_path / "spool").write("a", SECTIONS[: 1 + number % 2])
+
+    with ThreadPoolExecutor(4) as pool:
+        hashes = set(pool.map(write, range(200)))
+    assert len(hashes) == 2
+    assert [path.name for path in (tmp_path / "spool").iterdir()] == ["a.page.json"]
