@@ -18,7 +18,7 @@ from doxtr_rag.core.identity import project_slug
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.core.scope import Scope
 
-VERSION = 1
+VERSION = 2
 STATE_FOLDER = ".doxtr"
 SHARED_STORE = f"{STATE_FOLDER}/shared"
 ROOT_MARKS = (".git", ".hg", "pyproject.toml")
@@ -45,6 +45,9 @@ COPIED = (
     "shared_port",
     "private_port",
     "embed_port",
+    "store_tenant",
+    "shared_store_database",
+    "local_store_database",
 )
 """Settings that need no resolution."""
 
@@ -84,6 +87,9 @@ class ProjectSettings:
     shared_port: int
     private_port: int
     embed_port: int
+    store_tenant: str
+    shared_store_database: str
+    local_store_database: str
 
     @property
     def state_dir(self) -> Path:

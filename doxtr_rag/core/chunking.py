@@ -14,8 +14,8 @@ from doxtr_rag.core.identity import chunk_id
 from doxtr_rag.core.packing import Budget, Part, divide
 from doxtr_rag.core.ports import TokenCounter
 
-LAYOUT = 1
-"""Changes when the same text and limits are cut in another way."""
+LAYOUT = 2
+"""Changes when the same text and limits give other chunks."""
 
 LEAST_CAP = 16
 HEADER_SHARE = 3
@@ -99,7 +99,7 @@ def chunk_document(
     """
     chunking = limits.hash
     used: Counter[str] = Counter()
-    chunks = []
+    chunks: list[DocumentChunk] = []
     for passage, part in _parts(item, limits, counter):
         anchor = clean(passage.section.anchor)
         used[anchor] += 1
@@ -121,6 +121,7 @@ def chunk_document(
                 metadata=item.context.metadata,
                 chunking=chunking,
                 tokens=part.tokens,
+                position=len(chunks),
             )
         )
     return chunks

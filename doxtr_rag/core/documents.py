@@ -134,7 +134,8 @@ class DocumentChunk:
 
     `chunk_id` is `<project>/<document>#<anchor>[~n]`. `breadcrumb` is the whole title path, own
     title last; `header` is that path as it is embedded, cut where it would crowd out the body.
-    `chunking` is the hash of the settings that cut it, `tokens` the length of the embedding input.
+    `chunking` is the hash of the settings that cut it, `tokens` the length of the embedding input,
+    `position` its place in the document's reading order, from 0.
     """
 
     chunk_id: str
@@ -152,6 +153,7 @@ class DocumentChunk:
     metadata: Metadata = field(default_factory=lambda: NO_METADATA)
     chunking: str = ""
     tokens: int = 0
+    position: int = 0
 
     @property
     def title(self) -> str:
@@ -195,6 +197,7 @@ class ScopedChunk:
             chunk.links,
             sorted(chunk.metadata.items()),
             chunk.chunking,
+            chunk.position,
             self.scope.value,
         )
 

@@ -142,8 +142,52 @@ class ChunkStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """Something an answer has to do without (retrieval R51, R54)."""
+
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRequest:
+    """A question to one store.
+
+    `size` hits are wanted of each pool. `best` is how many sections of the store's own fusion come
+    with their text. `documents` filters every pool: see `core.addressing.document_matcher`.
+    """
+
+    query: str
+    vector: Vector
+    fingerprint: str
+    size: int
+    best: int
+    documents: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """What one store found: a ranking for each pool, best hits first.
+
+    `chunks` holds the texts of the best sections by id; others are fetched when they are wanted.
+    """
+
+    rankings: Mapping[str, tuple[Hit, ...]]
+    chunks: Mapping[str, StoredChunk]
+    degraded: tuple[Degradation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """The chunks of one document in reading order; when there are none, documents of near names."""
+
+    chunks: tuple[StoredChunk, ...]
+    near: tuple[str, ...] = ()
+
+
 class SearchableStore(Protocol):
-    """The reading side of a store."""
+    """The reading side of a store; methods may be called from any thread."""
 
     @property
     def name(self) -> str:
@@ -155,33 +199,31 @@ class SearchableStore(Protocol):
         """The audience this store serves."""
         ...
 
-    def fingerprint(self) -> str | None:
-        """Return the fingerprint of the vectors that are searched; None when nothing is stored."""
-        ...
+    def pools(self, request: PoolRequest) -> Pools:
+        """Return what every pool of this store has to say to a question.
 
-    def dense(self, vector: Vector, top_k: int) -> list[Hit]:
-        """Return the nearest chunks by cosine similarity, best first."""
-        ...
-
-    def lexical(self, query: str, top_k: int) -> list[Hit]:
-        """Return the best chunks by BM25, best first; any text is a valid query."""
+        Raises:
+            ParityError: the question was embedded by another model.
+            IndexNotBuiltError: nothing was ever stored here.
+            StoreError: the store cannot be asked.
+        """
         ...
 
     def fetch(self, chunk_ids: Sequence[str]) -> dict[str, StoredChunk]:
-        """Return chunks by id; unknown ids are left out."""
+        """Return chunks by id; unknown ids are left out.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
         ...
 
-    def degradations(self) -> list[Degradation]:
-        """Say what this store cannot do as it should; empty when nothing is."""
+    def document(self, name: str) -> DocumentText:
+        """Return a document by its name, `project/document`, or its source file.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Degradation:
-    """Something an answer has to do without (retrieval R51, R54)."""
-
-    code: str
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)

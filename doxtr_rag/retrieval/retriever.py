@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from doxtr_rag.core.cutting import clean
-from doxtr_rag.core.documents import StoredChunk, Vector
+from doxtr_rag.core.documents import StoredChunk
 from doxtr_rag.core.errors import DoxtrRagError, IndexNotBuiltError, ParityError, StoreError
-from doxtr_rag.core.ports import Degradation, Embedder, SearchableStore
-from doxtr_rag.core.ranking import Hit, reciprocal_rank_fusion
+from doxtr_rag.core.ports import Degradation, Embedder, PoolRequest, Pools, SearchableStore
+from doxtr_rag.core.ranking import Hit, best_sections, reciprocal_rank_fusion
 from doxtr_rag.retrieval.citations import citation, quote
 
 POOL_FACTOR = 8
-"""Each pool returns four windows of twice the results asked for."""
+"""Each pool returns four windows of twice the results asked for (retrieval R26)."""
 
 MIN_POOL = 50
+BEST_FACTOR = 2
+"""A store sends the texts of so many times the sections asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Answer:
 
 
 class Retriever:
-    """Embeds a question once and asks dense and lexical rankings of every store."""
+    """Embeds a question once and asks the pools of every store at the same time."""
 
     def __init__(
         self,
@@ -52,101 +55,94 @@ class Retriever:
     ) -> None:
         self._fingerprint = fingerprint
         self._embedder = embedder
-        self._stores = stores
+        self._stores = {store.name: store for store in stores}
         self._degraded = degraded
 
-    def retrieve(self, query: str, *, top_k: int) -> Answer:
+    def retrieve(self, query: str, *, top_k: int, documents: str = "") -> Answer:
         """Return at most `top_k` sections, best first.
+
+        `documents` restricts every pool: see `core.addressing.document_matcher`.
 
         Raises:
             ParityError: every store was embedded by another model.
             StoreError: no store could be asked.
             EmbeddingError: the question could not be embedded.
         """
-        usable, degraded = self._usable()
         query = clean(query)
-        vector = self._embedder().embed_query(query)
-        rankings: list[list[Hit]] = []
-        failures: list[StoreError] = []
-        for store in usable:
-            try:
-                rankings += _rankings(store, query, vector, max(MIN_POOL, POOL_FACTOR * top_k))
-                degraded += store.degradations()
-            except StoreError as error:
-                failures.append(error)
-                degraded.append(_unusable(store, error))
-        if len(failures) == len(usable):
-            raise failures[0]
-        passages = self._passages(query, reciprocal_rank_fusion(rankings), top_k)
-        return Answer(query, tuple(passages), tuple(degraded))
-
-    def _usable(self) -> tuple[list[SearchableStore], list[Degradation]]:
-        usable: list[SearchableStore] = []
-        refusals: list[tuple[SearchableStore, DoxtrRagError]] = []
-        for store in self._stores:
-            try:
-                self._require_own_model(store)
-            except (ParityError, StoreError) as error:
-                refusals.append((store, error))
-            else:
-                usable.append(store)
-        if not usable:
-            raise refusals[0][1]
-        if all(store.fingerprint() is None for store in usable):
+        request = PoolRequest(
+            query=query,
+            vector=self._embedder().embed_query(query),
+            fingerprint=self._fingerprint,
+            size=max(MIN_POOL, POOL_FACTOR * top_k),
+            best=BEST_FACTOR * top_k,
+            documents=documents,
+        )
+        found, degraded = self._ask(request)
+        fused = reciprocal_rank_fusion(
+            ranking for pools in found.values() for ranking in pools.rankings.values()
+        )
+        if not fused and not documents:
             raise IndexNotBuiltError(
                 "the knowledge base is empty: run sphinx-build; doxtr-rag status says how the last "
                 "build ended"
             )
-        return usable, [*self._degraded, *(_unusable(store, error) for store, error in refusals)]
+        best = best_sections(fused, top_k)
+        passages = self._passages(query, best, self._texts(best, found))
+        return Answer(query, tuple(passages), tuple(degraded))
 
-    def _require_own_model(self, store: SearchableStore) -> None:
-        held = store.fingerprint()
-        if held is not None and held != self._fingerprint:
-            raise ParityError(
-                f"the vectors of the {store.name} store were made by another model (fingerprint "
-                f"{held[:12]}, this project's is {self._fingerprint[:12]}): run sphinx-build"
-            )
+    def _ask(self, request: PoolRequest) -> tuple[dict[str, Pools], list[Degradation]]:
+        """Return what each store said, in the order of the stores; one that fails is named."""
+        found: dict[str, Pools] = {}
+        failures: list[DoxtrRagError] = []
+        degraded = list(self._degraded)
+        with ThreadPoolExecutor(len(self._stores)) as threads:
+            asked = {
+                name: threads.submit(store.pools, request) for name, store in self._stores.items()
+            }
+        for name, future in asked.items():
+            try:
+                found[name] = future.result()
+                degraded += found[name].degraded
+            except (ParityError, StoreError) as error:
+                failures.append(error)
+                degraded.append(Degradation(error.kind, f"{name}: {error}"))
+        if not found:
+            raise failures[0]
+        return found, degraded
 
-    def _passages(self, query: str, fused: Sequence[Hit], top_k: int) -> list[Passage]:
-        best = fused[0].score if fused else 1.0
+    def _texts(
+        self, best: Sequence[Hit], found: Mapping[str, Pools]
+    ) -> dict[tuple[str, str], StoredChunk]:
+        """Return the chunks of hits by store and id, those that were not sent along too."""
+        texts = {(name, key): c for name, pools in found.items() for key, c in pools.chunks.items()}
+        for name in found:
+            missing = [
+                hit.chunk_id
+                for hit in best
+                if hit.store == name and (name, hit.chunk_id) not in texts
+            ]
+            if missing:
+                fetched = self._stores[name].fetch(missing)
+                texts.update({(name, key): chunk for key, chunk in fetched.items()})
+        return texts
+
+    @staticmethod
+    def _passages(
+        query: str, best: Sequence[Hit], texts: Mapping[tuple[str, str], StoredChunk]
+    ) -> list[Passage]:
         passages: list[Passage] = []
-        seen: set[tuple[str, str, str]] = set()
-        for hit, chunk in self._fetched(fused):
-            section = (chunk.project, chunk.document, chunk.anchor)
-            if section in seen:
+        for hit in best:
+            chunk = texts.get((hit.store, hit.chunk_id))
+            if chunk is None:  # deleted since the store was asked
                 continue
-            seen.add(section)
             passages.append(
                 Passage(
                     rank=len(passages) + 1,
-                    score=hit.score / best,
+                    score=hit.score / best[0].score,
                     store=hit.store,
                     chunk=chunk,
                     citation=citation(chunk),
                     quote=quote(chunk.text, query),
                 )
             )
-            if len(passages) == top_k:
-                break
         return passages
-
-    def _fetched(self, fused: Sequence[Hit]) -> Iterable[tuple[Hit, StoredChunk]]:
-        chunks: dict[tuple[str, str], StoredChunk] = {}
-        for store in self._stores:
-            ids = [hit.chunk_id for hit in fused if hit.store == store.name]
-            if ids:
-                found = store.fetch(ids)
-                chunks.update({(store.name, chunk_id): c for chunk_id, c in found.items()})
-        for hit in fused:
-            chunk = chunks.get((hit.store, hit.chunk_id))
-            if chunk is not None:
-                yield hit, chunk
-
-
-def _rankings(store: SearchableStore, query: str, vector: Vector, pool: int) -> list[list[Hit]]:
-    pools = [store.dense(vector, pool), store.lexical(query, pool)]
-    return [[replace(hit, store=store.name) for hit in ranking] for ranking in pools]
-
-
-def _unusable(store: SearchableStore, error: DoxtrRagError) -> Degradation:
-    return Degradation(error.kind, f"{store.name}: {error}")

@@ -27,11 +27,11 @@ ROW_COLUMNS = (
     "content_hash",
     "text_hash",
     "tokens",
+    "position",
 )
-STORED_BY_ID = (
-    "SELECT id, project, document, anchor, text, breadcrumb, url, source_file, locator, scope, "
-    "text_hash, content_hash, links, metadata FROM chunks "
-    "WHERE id IN (SELECT value FROM json_each(?))"
+STORED_COLUMNS = (
+    "id, project, document, anchor, text, breadcrumb, url, source_file, locator, scope, "
+    "text_hash, content_hash, links, metadata"
 )
 
 Row = tuple[str | int | None, ...]
@@ -59,11 +59,12 @@ def row_of(scoped: ScopedChunk, origin: str) -> Row:
         scoped.content_hash,
         chunk.text_hash,
         chunk.tokens,
+        chunk.position,
     )
 
 
 def stored_chunk(row: sqlite3.Row | tuple[str, ...]) -> StoredChunk:
-    """Return the chunk of a row of `STORED_BY_ID`."""
+    """Return the chunk of a row of `STORED_COLUMNS`."""
     (chunk_id, project, document, anchor, text, breadcrumb, url, source_file) = row[:8]
     (locator, scope, text_hash, content_hash, links, metadata) = row[8:]
     return StoredChunk(

@@ -12,7 +12,7 @@ from pathlib import Path
 from doxtr_rag.core.documents import StoredChunk, StoredHash, Vector
 from doxtr_rag.core.errors import StoreUnavailableError
 from doxtr_rag.storage import generation
-from doxtr_rag.storage.codec import STORED_BY_ID, stored_chunk
+from doxtr_rag.storage.codec import STORED_COLUMNS, stored_chunk
 from doxtr_rag.storage.database import Database
 from doxtr_rag.storage.sqlite_errors import unusable
 
@@ -23,6 +23,29 @@ SEARCHED = (
     "(SELECT 1 FROM chunks c WHERE c.text_hash = v.text_hash)"
 )
 """The vectors of one fingerprint that a chunk refers to: what an index of it holds."""
+
+IN_DOCUMENTS = (
+    "(:documents IS NULL OR project || '/' || document IN "
+    "(SELECT value FROM json_each(:documents)))"
+)
+_STORED_BY_ID = (
+    f"SELECT {STORED_COLUMNS} FROM chunks "  # noqa: S608 - constants
+    "WHERE id IN (SELECT value FROM json_each(?))"
+)
+_STORED_BY_DOCUMENT = (
+    f"SELECT {STORED_COLUMNS} FROM chunks WHERE (project, document) = "  # noqa: S608 - constants
+    "(SELECT project, document FROM chunks "
+    "WHERE ?1 IN (document, project || '/' || document, source_file) "
+    "ORDER BY document <> ?1, project LIMIT 1) ORDER BY position, id"
+)
+_IDS_BY_TEXT = (
+    "SELECT id, text_hash FROM chunks "  # noqa: S608 - constants
+    f"WHERE text_hash IN (SELECT value FROM json_each(:texts)) AND {IN_DOCUMENTS}"
+)
+_TEXTS_BY_DOCUMENT = (
+    "SELECT DISTINCT text_hash FROM chunks "  # noqa: S608 - constants
+    f"WHERE {IN_DOCUMENTS} ORDER BY text_hash"
+)
 
 
 class Erasure(IntEnum):
@@ -161,17 +184,54 @@ def count_searched(database: Database, fingerprint: str) -> int:
 def read_chunks(database: Database, chunk_ids: Sequence[str]) -> dict[str, StoredChunk]:
     """Return chunks by id, in the order asked for; unknown ids are left out."""
     with database.reading() as connection:
-        rows = connection.execute(STORED_BY_ID, (listed(chunk_ids),)).fetchall()
+        rows = connection.execute(_STORED_BY_ID, (listed(chunk_ids),)).fetchall()
     found = {row[0]: stored_chunk(row) for row in rows}
     return {chunk_id: found[chunk_id] for chunk_id in chunk_ids if chunk_id in found}
 
 
-def chunks_of_texts(database: Database, text_hashes: Collection[str]) -> list[tuple[str, str]]:
-    """Return `(chunk id, text hash)` of every chunk with one of these texts."""
+def chunks_of_texts(
+    database: Database, text_hashes: Collection[str], documents: Collection[str] | None = None
+) -> list[tuple[str, str]]:
+    """Return `(chunk id, text hash)` of the chunks with one of these texts.
+
+    `documents` are qualified by their project; without them every document counts.
+    """
     with database.reading() as connection:
         return connection.execute(
-            "SELECT id, text_hash FROM chunks WHERE text_hash IN (SELECT value FROM json_each(?))",
-            (listed(text_hashes),),
+            _IDS_BY_TEXT,
+            {"texts": listed(text_hashes), "documents": listed_or_none(documents)},
+        ).fetchall()
+
+
+def vectors_of_documents(
+    database: Database, fingerprint: str, documents: Collection[str]
+) -> Iterator[list[tuple[str, Vector]]]:
+    """Yield the vectors of some documents' chunks, each text once, in the order of their hashes."""
+    with database.reading() as connection:
+        rows = connection.execute(
+            _TEXTS_BY_DOCUMENT,
+            {"documents": listed(documents)},
+        ).fetchall()
+    for start in range(0, len(rows), VECTOR_PAGE):
+        page = [text_hash for (text_hash,) in rows[start : start + VECTOR_PAGE]]
+        yield sorted(read_vectors(database, fingerprint, page).items())
+
+
+def read_document(database: Database, name: str) -> list[StoredChunk]:
+    """Return the chunks of a document in reading order.
+
+    `name` is the document's own, `project/document`, or its source file.
+    """
+    with database.reading() as connection:
+        rows = connection.execute(_STORED_BY_DOCUMENT, (name,)).fetchall()
+    return [stored_chunk(row) for row in rows]
+
+
+def document_names(database: Database) -> list[tuple[str, str, str]]:
+    """Return `(project, document, source file)` of all documents, in order."""
+    with database.reading() as connection:
+        return connection.execute(
+            "SELECT DISTINCT project, document, source_file FROM chunks ORDER BY 1, 2"
         ).fetchall()
 
 
@@ -183,6 +243,11 @@ def projects_without_vectors(connection: sqlite3.Connection, fingerprint: str) -
         (fingerprint,),
     )
     return [project for (project,) in rows]
+
+
+def listed_or_none(values: Collection[str] | None) -> str | None:
+    """Return values as one JSON parameter, or the absence of a restriction as NULL."""
+    return None if values is None else listed(values)
 
 
 def listed(values: Collection[str]) -> str:

@@ -43,17 +43,25 @@ def match_expression(query: str) -> str | None:
 
 
 def search(
-    connection: sqlite3.Connection, query: str, top_k: int, weights: FieldWeights
+    connection: sqlite3.Connection,
+    query: str,
+    top_k: int,
+    weights: FieldWeights,
+    documents: str | None = None,
 ) -> list[tuple[str, str, float]]:
-    """Return `(chunk id, text hash, score)` by BM25, best first; ties go to the smaller id."""
+    """Return `(chunk id, text hash, score)` by BM25, best first; ties go to the smaller id.
+
+    `documents` is a JSON list of `project/document`; without it every document counts.
+    """
     expression = match_expression(query)
     if expression is None or top_k <= 0:
         return []
     rows = connection.execute(
         "SELECT c.id, c.text_hash, -bm25(chunks_fts, ?, ?, ?) AS score FROM chunks_fts "
         "JOIN chunks c ON c.seq = chunks_fts.rowid WHERE chunks_fts MATCH ? "
-        "ORDER BY score DESC, c.id LIMIT ?",
-        (weights.title, weights.breadcrumb, weights.text, expression, top_k),
+        "AND (?5 IS NULL OR project || '/' || document IN (SELECT value FROM json_each(?5))) "
+        "ORDER BY score DESC, c.id LIMIT ?6",
+        (weights.title, weights.breadcrumb, weights.text, expression, documents, top_k),
     )
     return [(chunk_id, text_hash, score) for chunk_id, text_hash, score in rows]
 

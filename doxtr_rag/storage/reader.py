@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from doxtr_rag.core.addressing import document_matcher
 from doxtr_rag.core.documents import StoredChunk, Vector
 from doxtr_rag.core.errors import ConfigError, ParityError, StoreError, StoreUnavailableError
-from doxtr_rag.core.ports import Degradation
-from doxtr_rag.core.ranking import Hit
+from doxtr_rag.core.ports import Degradation, DocumentText, PoolRequest, Pools
+from doxtr_rag.core.ranking import Hit, best_sections, reciprocal_rank_fusion
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage import corpus, exact, generation, lexical
 from doxtr_rag.storage.corpus import CorpusState
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLOAT_BYTES = 4
+NEAR_NAMES = 5
 STALE = Degradation(
     "index_dirty",
     "the index is behind the corpus, every vector was compared instead: run sphinx-build",
@@ -68,8 +71,57 @@ class StoreReader:
         state = corpus.read_state(self._database)
         return state.fingerprint if state.fingerprint and state.chunks else None
 
-    def dense(self, vector: Vector, top_k: int) -> list[Hit]:
+    def pools(self, request: PoolRequest) -> Pools:
+        """Return what every pool of this store has to say to a question.
+
+        Raises:
+            ParityError: the question was embedded by another model.
+            StoreError: the corpus cannot be read.
+        """
+        held = self.fingerprint()
+        if held is not None and held != request.fingerprint:
+            raise ParityError(
+                f"the vectors of the {self._name} store were made by another model (fingerprint "
+                f"{held[:12]}, the question's is {request.fingerprint[:12]}): run sphinx-build"
+            )
+        documents = self._documents(request.documents)
+        rankings = {
+            "dense": tuple(self.dense(request.vector, request.size, documents)),
+            "lexical": tuple(self.lexical(request.query, request.size, documents)),
+        }
+        best = best_sections(reciprocal_rank_fusion(rankings.values()), request.best)
+        chunks = self.fetch([hit.chunk_id for hit in best])
+        return Pools(rankings, chunks, tuple(self.degradations()))
+
+    def _documents(self, filter_text: str) -> list[str] | None:
+        """Return the documents that pass a filter, qualified by their project; None for all."""
+        if not filter_text.strip():
+            return None
+        passes = document_matcher(filter_text)
+        return [
+            f"{project}/{document}"
+            for project, document, source_file in corpus.document_names(self._database)
+            if passes(document) or passes(source_file)
+        ]
+
+    def document(self, name: str) -> DocumentText:
+        """Return a document by its name, `project/document`, or its source file.
+
+        Raises:
+            StoreError: the corpus cannot be read.
+        """
+        chunks = corpus.read_document(self._database, name)
+        if chunks:
+            return DocumentText(tuple(chunks))
+        names = [document for _, document, _ in corpus.document_names(self._database)]
+        return DocumentText((), tuple(get_close_matches(name, dict.fromkeys(names), n=NEAR_NAMES)))
+
+    def dense(
+        self, vector: Vector, top_k: int, documents: Collection[str] | None = None
+    ) -> list[Hit]:
         """Return the nearest chunks by cosine similarity, best first.
+
+        With `documents`, each `project/document`, exactly their vectors are compared.
 
         Raises:
             ParityError: the question was embedded with another dimension.
@@ -83,20 +135,26 @@ class StoreReader:
                 f"{self.folder}: the question has {len(vector) // FLOAT_BYTES} dimensions, "
                 f"the store {state.dimension}: use the model the store was built with"
             )
+        if documents is not None:
+            blocks = corpus.vectors_of_documents(self._database, state.fingerprint, documents)
+            return self._hits(dict(exact.nearest(blocks, vector, top_k)), top_k, documents)
         found = self._by_index(state, vector, top_k)
         if found is None:
             blocks = corpus.searched_vectors(self._database, state.fingerprint)
             found = exact.nearest(blocks, vector, top_k)
         return self._hits(dict(found), top_k)
 
-    def lexical(self, query: str, top_k: int) -> list[Hit]:
+    def lexical(
+        self, query: str, top_k: int, documents: Collection[str] | None = None
+    ) -> list[Hit]:
         """Return the best chunks by BM25, best first; any text is a valid query.
 
         Raises:
             StoreError: the corpus cannot be read.
         """
         with self._database.reading() as connection:
-            found = lexical.search(connection, query, top_k, self._weights)
+            wanted = corpus.listed_or_none(documents)
+            found = lexical.search(connection, query, top_k, self._weights, wanted)
         return [Hit(chunk_id, text, self._name, score) for chunk_id, text, score in found]
 
     def fetch(self, chunk_ids: Sequence[str]) -> dict[str, StoredChunk]:
@@ -208,11 +266,11 @@ class StoreReader:
             except StoreUnavailableError as error:
                 logger.debug("%s: index closed badly: %s", self.folder, error)
 
-    def _hits(self, scores: dict[str, float], top_k: int) -> list[Hit]:
-        hits = [
-            Hit(chunk_id, text_hash, self._name, scores[text_hash])
-            for chunk_id, text_hash in corpus.chunks_of_texts(self._database, scores)
-        ]
+    def _hits(
+        self, scores: dict[str, float], top_k: int, documents: Collection[str] | None = None
+    ) -> list[Hit]:
+        found = corpus.chunks_of_texts(self._database, scores, documents)
+        hits = [Hit(chunk_id, key, self._name, scores[key]) for chunk_id, key in found]
         return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:top_k]
 
 

@@ -15,7 +15,7 @@ from doxtr_rag.core.errors import (
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.sqlite_errors import unusable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x44525843
 CORPUS_FILE = "corpus.sqlite3"
 
@@ -120,7 +120,11 @@ WHEN OLD.title IS NOT NEW.title OR OLD.breadcrumb IS NOT NEW.breadcrumb
 END;
 """
 
-MIGRATIONS = (_TABLES + _TEXT_INDEX,)
+_READING_ORDER = """
+ALTER TABLE chunks ADD COLUMN position INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS = (_TABLES + _TEXT_INDEX, _READING_ORDER)
 """The script that leads from version N to N + 1, by N."""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from doxtr_rag.core.documents import DocumentChunk, ScopedChunk
 from doxtr_rag.core.errors import EmbeddingError, ParityError, ScopeViolationError, StoreError
-from doxtr_rag.core.ports import DocumentRecord, RunMark
+from doxtr_rag.core.ports import DocumentRecord, PoolRequest, RunMark
 from doxtr_rag.core.scope import Scope, ScopeDecision, ScopeSignal
 from doxtr_rag.testing import HashEmbedder, MemoryCache, MemoryStore, ProgressLog, WordCounter
 
@@ -46,6 +46,11 @@ def test_other_project_cannot_bring_another_model():
         published(scoped("b", project="q"), store=store, embedder=HashEmbedder(fingerprint="other"))
 
 
+def asked(store, query):
+    vector = HashEmbedder().embed_query(query)
+    return store.pools(PoolRequest(query, vector, "hash-embedder", size=5, best=5))
+
+
 def test_index_is_current_only_after_seal_and_refresh():
     store = published(scoped("a", "one"))
     assert not store.is_current()
@@ -54,7 +59,7 @@ def test_index_is_current_only_after_seal_and_refresh():
     assert store.is_current()
     published(scoped("b", "two"), store=store)
     assert not store.is_current()
-    assert [d.code for d in store.degradations()] == ["index_dirty"]
+    assert [d.code for d in asked(store, "two").degraded] == ["index_dirty"]
 
 
 def test_withdrawn_chunk_is_in_no_index_and_changes_the_revision():
@@ -90,9 +95,8 @@ def test_seal_drops_vectors_nothing_refers_to_and_refuses_gaps():
 
 def test_search_finds_shared_words_first():
     store = published(scoped("a", "red apples"), scoped("b", "green pears"))
-    query = HashEmbedder().embed_query("green pears")
-    assert [hit.chunk_id for hit in store.dense(query, 2)] == ["b", "a"]
-    assert [hit.chunk_id for hit in store.lexical("apples?", 5)] == ["a"]
+    assert [hit.chunk_id for hit in asked(store, "green pears").rankings["dense"]] == ["b", "a"]
+    assert [hit.chunk_id for hit in asked(store, "apples?").rankings["lexical"]] == ["a"]
     assert store.fetch(["a", "unknown"])["a"].text == "red apples"
     assert set(store.hashes("p", "sphinx", ["doc"])) == {"a", "b"}
     assert not store.hashes("p", "other")

@@ -96,7 +96,7 @@ def test_a_text_in_both_stores_counts_once(shared):
 
 
 def test_a_store_that_fails_is_named_and_the_other_answers(shared, private):
-    private.failures["lexical"] = StoreUnavailableError("corpus is damaged")
+    private.failures["pools"] = StoreUnavailableError("corpus is damaged")
     answer = retriever(shared, private).retrieve("theme", top_k=3)
     assert {p.store for p in answer.passages} == {"shared"}
     assert [(d.code, d.detail) for d in answer.degraded] == [
@@ -107,7 +107,7 @@ def test_a_store_that_fails_is_named_and_the_other_answers(shared, private):
 class Unreadable(MemoryStore):
     """A store whose corpus cannot even say which model made it."""
 
-    def fingerprint(self):
+    def pools(self, request):
         raise StoreUnavailableError("corpus is damaged")
 
 
@@ -122,7 +122,7 @@ def test_a_store_that_cannot_be_read_is_named_and_the_other_answers(shared):
 
 def test_every_store_failing_is_an_error(shared, private):
     for failing in (shared, private):
-        failing.failures["dense"] = StoreUnavailableError("no")
+        failing.failures["pools"] = StoreUnavailableError("no")
     with pytest.raises(StoreUnavailableError):
         retriever(shared, private).retrieve("theme", top_k=3)
 

@@ -1,104 +1,25 @@
-"""In-memory ports for tests, ours and those of child themes; imports no test framework."""
+"""A store that is a dictionary."""
 
 from __future__ import annotations
 
-import hashlib
-import math
-import re
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from difflib import get_close_matches
 
+from doxtr_rag.core.addressing import document_matcher
 from doxtr_rag.core.documents import ScopedChunk, StoredChunk, StoredHash, Vector, digest
-from doxtr_rag.core.errors import EmbeddingError, ParityError, ScopeViolationError, StoreError
-from doxtr_rag.core.ports import Degradation, DocumentRecord, EmbeddingCounts, RunMark
-from doxtr_rag.core.ranking import Hit
+from doxtr_rag.core.errors import ParityError, ScopeViolationError, StoreError
+from doxtr_rag.core.ports import (
+    Degradation,
+    DocumentText,
+    PoolRequest,
+    Pools,
+)
+from doxtr_rag.core.ranking import Hit, best_sections, reciprocal_rank_fusion
 from doxtr_rag.core.scope import Scope
-
-Journal = list[tuple[str, str]]
-"""What happened in which order, as `(who, what)`: `("SHARED_ORG", "withdraw")`."""
-
-WORD = re.compile(r"\w+")
-CHARACTERS_PER_TOKEN = 8
-
-
-class WordCounter:
-    """A token per started eight characters of a word, and two special tokens a text."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, special tokens included."""
-        self.calls += 1
-        return [
-            2 + sum(math.ceil(len(word) / CHARACTERS_PER_TOKEN) for word in text.split())
-            for text in texts
-        ]
-
-
-class HashEmbedder:
-    """Equal texts get equal vectors, texts that share words near ones; no model involved.
-
-    Batches come longest text first, as a real embedder's may. `fails_after` texts it raises, the
-    way a crash in the middle of a run would look.
-    """
-
-    def __init__(
-        self,
-        dimension: int = 32,
-        *,
-        fingerprint: str = "hash-embedder",
-        batch_size: int = 4,
-        fails_after: int | None = None,
-        journal: Journal | None = None,
-    ) -> None:
-        self.dimension = dimension
-        self.fingerprint = fingerprint
-        self.fails_after = fails_after
-        self.embedded: list[str] = []
-        self.queries: list[str] = []
-        self._batch_size = batch_size
-        self._journal: Journal = [] if journal is None else journal
-
-    @property
-    def counts(self) -> EmbeddingCounts:
-        """What was done since this embedder was made."""
-        tokens = sum(WordCounter().count(self.embedded))
-        return EmbeddingCounts(texts=len(self.embedded), tokens=tokens, padded_tokens=tokens)
-
-    def embed(self, texts: Sequence[str]) -> Iterator[list[tuple[int, Vector]]]:
-        """Yield `(index into texts, vector)` batch by batch, longest texts first.
-
-        Raises:
-            EmbeddingError: `fails_after` texts were embedded.
-        """
-        order = iter(sorted(range(len(texts)), key=lambda index: -len(texts[index])))
-        while batch := list(islice(order, self._batch_size)):
-            if self.fails_after is not None and len(self.embedded) >= self.fails_after:
-                raise EmbeddingError(f"stopped after {self.fails_after} texts, as asked")
-            self._journal.append(("embedder", "embed"))
-            self.embedded.extend(texts[index] for index in batch)
-            yield [(index, self._vector(texts[index])) for index in batch]
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the vector of a question."""
-        self.queries.append(text)
-        return self._vector(text)
-
-    def _vector(self, text: str) -> Vector:
-        components = [0.0] * self.dimension
-        for word in WORD.findall(text.casefold()):
-            components[_bucket(word, self.dimension)] += 1.0
-        # Tells texts of the same words apart without outweighing a shared word.
-        components[_bucket(f"{self.fingerprint}\0{text}", self.dimension)] += 0.01
-        norm = math.sqrt(sum(component**2 for component in components))
-        return struct.pack(f"<{self.dimension}f", *(component / norm for component in components))
-
-
-def _bucket(key: str, size: int) -> int:
-    return int.from_bytes(hashlib.sha256(key.encode("utf-8", "replace")).digest()[:8], "big") % size
+from doxtr_rag.testing.models import WORD
+from doxtr_rag.testing.records import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,25 +197,34 @@ class MemoryStore:
         if action in self.failures:
             raise self.failures[action]
 
-    def dense(self, vector: Vector, top_k: int) -> list[Hit]:
-        """Return the nearest chunks by cosine similarity, best first."""
-        self._act("dense")
-        scores = {
-            chunk_id: _dot(vector, self.saved[row.fingerprint, row.scoped.chunk.text_hash])
-            for chunk_id, row in self.rows.items()
+    def pools(self, request: PoolRequest) -> Pools:
+        """Return a dense and a lexical ranking, and the texts of the best sections."""
+        self._act("pools")
+        if self.sealed not in (None, request.fingerprint):
+            raise ParityError(f"{self.name}: embedded by another model")
+        passes = document_matcher(request.documents)
+        rows = {k: r for k, r in self.rows.items() if passes(r.scoped.chunk.document)}
+        nearness = {
+            chunk_id: _dot(request.vector, self.saved[row.fingerprint, row.scoped.chunk.text_hash])
+            for chunk_id, row in rows.items()
         }
-        return self._best(scores, top_k)
-
-    def lexical(self, query: str, top_k: int) -> list[Hit]:
-        """Return the chunks that share most words with the query, best first."""
-        self._act("lexical")
-        wanted = set(WORD.findall(query.casefold()))
-        scores = {
-            chunk_id: float(len(wanted & set(WORD.findall(text.casefold()))))
-            for chunk_id, row in self.rows.items()
-            if (text := row.scoped.chunk.embedding_text)
+        wanted = set(WORD.findall(request.query.casefold()))
+        shared_words = {
+            chunk_id: float(
+                len(wanted & set(WORD.findall(row.scoped.chunk.embedding_text.casefold())))
+            )
+            for chunk_id, row in rows.items()
         }
-        return self._best({key: score for key, score in scores.items() if score}, top_k)
+        rankings = {
+            "dense": tuple(self._best(nearness, request.size)),
+            "lexical": tuple(
+                self._best({k: n for k, n in shared_words.items() if n}, request.size)
+            ),
+        }
+        best = best_sections(reciprocal_rank_fusion(rankings.values()), request.best)
+        is_behind = not self.is_current()
+        degraded = [Degradation("index_dirty", "the index is behind")] if is_behind else []
+        return Pools(rankings, self.fetch([hit.chunk_id for hit in best]), tuple(degraded))
 
     def _best(self, scores: Mapping[str, float], top_k: int) -> list[Hit]:
         ranked = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))[:top_k]
@@ -309,9 +239,20 @@ class MemoryStore:
         self._act("fetch")
         return {key: stored(self.rows[key].scoped) for key in chunk_ids if key in self.rows}
 
-    def degradations(self) -> list[Degradation]:
-        """Say what this store cannot do as it should."""
-        return [] if self.is_current() else [Degradation("index_dirty", "the index is behind")]
+    def document(self, name: str) -> DocumentText:
+        """Return a document by its name, `project/document`, or its source file."""
+        self._act("document")
+        scoped = [
+            row.scoped
+            for row in self.rows.values()
+            for chunk in [row.scoped.chunk]
+            if name in (chunk.document, f"{chunk.project}/{chunk.document}", chunk.source_file)
+        ]
+        names = {row.scoped.chunk.document for row in self.rows.values()}
+        near = () if scoped else tuple(get_close_matches(name, sorted(names)))
+        return DocumentText(
+            tuple(stored(s) for s in sorted(scoped, key=lambda s: s.chunk.position)), near
+        )
 
 
 def stored(scoped: ScopedChunk) -> StoredChunk:
@@ -342,47 +283,3 @@ def _dot(left: Vector, right: Vector) -> float:
 
 def _components(vector: Vector) -> tuple[float, ...]:
     return struct.unpack(f"<{len(vector) // 4}f", vector)
-
-
-class MemoryCache:
-    """A cache that forgets with the process."""
-
-    def __init__(self, journal: Journal | None = None) -> None:
-        self._marks: dict[tuple[str, str], RunMark] = {}
-        self._documents: dict[tuple[str, str], dict[str, DocumentRecord]] = {}
-        self._journal: Journal = [] if journal is None else journal
-
-    def mark(self, project: str, origin: str) -> RunMark | None:
-        """Return the mark of the last successful run, None when there was none."""
-        return self._marks.get((project, origin))
-
-    def documents(self, project: str, origin: str) -> dict[str, DocumentRecord]:
-        """Return what the last successful run knew."""
-        return dict(self._documents.get((project, origin), {}))
-
-    def record(
-        self,
-        project: str,
-        origin: str,
-        mark: RunMark,
-        changed: Mapping[str, DocumentRecord],
-        removed: Collection[str],
-    ) -> None:
-        """Write the outcome of one successful run."""
-        self._journal.append(("cache", "record"))
-        known = self._documents.setdefault((project, origin), {})
-        for document in removed:
-            known.pop(document, None)
-        known.update(changed)
-        self._marks[project, origin] = mark
-
-
-class ProgressLog:
-    """Remembers what was reported."""
-
-    def __init__(self) -> None:
-        self.reports: list[tuple[str, int, int]] = []
-
-    def __call__(self, phase: str, done: int, total: int) -> None:
-        """Report `done` of `total` units of `phase`."""
-        self.reports.append((phase, done, total))
