@@ -1,0 +1,68 @@
+"""A passage as programs receive it (interface I3, `search --json`)."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from doxtr_rag.core.documents import StoredChunk
+from doxtr_rag.core.scrub import scrub
+from doxtr_rag.retrieval.retriever import Passage
+
+
+class LocatorRecord(TypedDict):
+    """Where a passage sits in its source: kinds of hooks H28, `anchor` and `slide`."""
+
+    kind: str
+    value: int | str
+    end: int | str | None
+
+
+class HitRecord(TypedDict):
+    """One hit; `url` opens the place, `quote` is a verbatim piece of `text`."""
+
+    rank: int
+    id: str
+    score: float
+    document: str
+    title: str
+    breadcrumb: list[str]
+    section_id: str
+    locator: LocatorRecord | None
+    url: str
+    citation: str
+    quote: str
+    scope: str
+    project: str
+    store: str
+    text: str
+
+
+def hit_record(passage: Passage, url: str) -> HitRecord:
+    """Return a hit with every value scrubbed."""
+    chunk = passage.chunk
+    breadcrumb = [scrub(title) for title in chunk.breadcrumb]
+    return {
+        "rank": passage.rank,
+        "id": chunk.chunk_id,
+        "score": round(passage.score, 6),
+        "document": chunk.document,
+        "title": breadcrumb[-1] if breadcrumb else chunk.document,
+        "breadcrumb": breadcrumb,
+        "section_id": chunk.anchor,
+        "locator": locator_record(chunk),
+        "url": scrub(url),
+        "citation": scrub(passage.citation),
+        "quote": scrub(passage.quote),
+        "scope": chunk.scope.value,
+        "project": chunk.project,
+        "store": passage.store,
+        "text": scrub(chunk.text),
+    }
+
+
+def locator_record(chunk: StoredChunk) -> LocatorRecord:
+    """Return a chunk's locator; of a page it is the anchor."""
+    locator = chunk.locator
+    if locator is None:
+        return {"kind": "anchor", "value": chunk.anchor, "end": None}
+    return {"kind": locator.kind, "value": locator.value, "end": locator.end}
