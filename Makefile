@@ -10,13 +10,15 @@ COVERAGE ?=
 COVERAGE_ARGS = $(if $(COVERAGE),--cov=doxtr_rag --cov-report=term)
 SPHINX_VERSIONS ?= 7.4.7 8.2.3 9.0.4
 SPHINX_SKIP ?=
+EXTENSION := doxtr_rag/pi_extension
+EXTENSION_STAMP := $(EXTENSION)/node_modules/.installed
 SOAK_STEPS ?= 40
 SOAK_RUNS ?= 50
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test fast qa lint mypy fmt docs clean bench soak verifier dox-build \
-	sphinx-versions sphinx92
+	sphinx-versions sphinx92 tsc tstest xlang pi-e2e
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s%s\n", $$1, $$2}' Makefile
@@ -38,7 +40,7 @@ test: $(STAMP)  ## run every test that needs no GPU (COVERAGE=1 measures coverag
 fast: $(STAMP)  ## run the tests that take seconds
 	@$(PYTEST) -q -m "not gpu and not slow and not corpus" $(PYTEST_ARGS)
 
-qa: lint  ## the whole gate: lint, types, import contracts, tests with coverage
+qa: lint tsc tstest  ## the whole gate: lint, types, import contracts, tests with coverage
 	@$(MAKE) --no-print-directory test COVERAGE=1
 
 lint: $(STAMP)
@@ -49,6 +51,23 @@ lint: $(STAMP)
 
 mypy: $(STAMP)  ## check the types
 	@$(BIN)/mypy
+
+$(EXTENSION_STAMP): $(EXTENSION)/package-lock.json
+	@echo "installing the tools of the Pi extension"
+	@cd $(EXTENSION) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+tsc: $(EXTENSION_STAMP)  ## check the types of the Pi extension
+	@cd $(EXTENSION) && npx tsc --noEmit
+
+tstest: $(EXTENSION_STAMP)  ## run the tests of the Pi extension
+	@cd $(EXTENSION) && npx vitest run
+
+xlang: $(STAMP) $(EXTENSION_STAMP)  ## ingest with Python, query with TypeScript, compare
+	@$(PYTEST) -q tests/test_cross_language.py $(PYTEST_ARGS)
+
+pi-e2e: $(STAMP)  ## run the extension and the MCP server inside the real Pi agent
+	@$(PYTEST) -q pi_e2e $(PYTEST_ARGS)
 
 fmt: $(STAMP)  ## format the code and repair what ruff can
 	@$(BIN)/ruff check --fix .
@@ -80,5 +99,5 @@ soak: $(STAMP)  ## edit, kill and rebuild at random for a while, then compare wi
 
 clean:  ## remove everything that make made in the checkout
 	rm -rf $(VENV) .cache .doxtr .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	rm -rf build dist doxtr_rag.egg-info docs/_build docs/.doxtr test_harness/_build .coverage .coverage.*
+	rm -rf $(EXTENSION)/node_modules build dist doxtr_rag.egg-info docs/_build docs/.doxtr test_harness/_build .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,6 +10,10 @@ from tiny_model import make_tiny_model
 from tiny_profile import FILES, FOLDER_VARIABLE
 
 
+# No build of a test leaves a server behind: `rag_serve` is off under CI.
+os.environ.setdefault("CI", "true")
+
+
 @pytest.fixture(scope="session")
 def tiny_model_dir(tmp_path_factory):
     """The folder of the tiny model, which profile `tiny` finds too, in child processes as well."""

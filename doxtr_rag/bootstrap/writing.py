@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from datetime import datetime, timezone
 from pathlib import Path
 
-from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
+from doxtr_rag.bootstrap.lending import lent_model
+from doxtr_rag.bootstrap.pages import PAGES_KEY
+from doxtr_rag.bootstrap.project import STORE_NAMES, Project
 from doxtr_rag.config.conf_file import save_settings
 from doxtr_rag.config.settings import ProjectSettings
 from doxtr_rag.core.documents import Harvest
@@ -35,8 +37,6 @@ from doxtr_rag.storage import (
 
 BUILD_WAIT_S = 60.0
 """How long a build waits for another writer (retrieval R19)."""
-
-PAGES_KEY = "pages_folder"
 
 Say = Callable[[str], None]
 
@@ -136,7 +136,7 @@ def _engine(
         refresh_indexes([s for s in stores.values() if s in outdated], profile.collection)
 
     return IngestionEngine(
-        model=model(project),
+        model=lent_model(project),
         stores=stores,
         cache=build_cache,
         options=RunOptions(settings.chunk_limits(profile), allow_shrink=settings.allow_shrink),

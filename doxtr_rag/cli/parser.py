@@ -6,11 +6,31 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
-from doxtr_rag.cli import cache_info, doctor, fetch_weights, rebuild, search, status
+from doxtr_rag.cli import (
+    cache_info,
+    doctor,
+    fetch_weights,
+    install_agent,
+    mcp,
+    rebuild,
+    search,
+    serve,
+    status,
+)
 from doxtr_rag.core.errors import ConfigError
 from doxtr_rag.core.version import VERSION
 
-COMMANDS = (search, status, doctor, fetch_weights, rebuild, cache_info)
+COMMANDS = (
+    search,
+    status,
+    doctor,
+    serve,
+    mcp,
+    install_agent,
+    fetch_weights,
+    rebuild,
+    cache_info,
+)
 
 
 class UsageError(ConfigError):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import unicodedata
 
 from rich.console import Console
 from rich.text import Text
 
 from doxtr_rag import bootstrap
 from doxtr_rag.cli.outcome import Outcome
-from doxtr_rag.cli.pages import page_url
 from doxtr_rag.cli.scopes import SCOPE_OF_STORE
+from doxtr_rag.core.display import without_controls
 from doxtr_rag.core.scope import Scope
-from doxtr_rag.retrieval.retriever import Answer, Passage
+from doxtr_rag.retrieval.records import HitRecord, hit_record
+from doxtr_rag.retrieval.retriever import Answer
 
 NAME = "search"
 HELP = "ask both stores and print cited passages"
@@ -38,10 +38,9 @@ def run(arguments: argparse.Namespace) -> Outcome:
     """Retrieve and render."""
     project = bootstrap.find_project(arguments.conf)
     scopes = [SCOPES[arguments.scope]] if arguments.scope else list(Scope)
-    with bootstrap.retriever(project, scopes) as retriever:
-        answer = retriever.retrieve(arguments.query, top_k=arguments.top_k)
-    pages = bootstrap.pages_folder(project)
-    hits = [_hit(passage, page_url(passage.chunk, pages)) for passage in answer.passages]
+    with bootstrap.knowledge_base(project, scopes) as base:
+        answer = base.retriever.retrieve(arguments.query, top_k=arguments.top_k)
+    hits = [hit_record(p, bootstrap.page_url(p.chunk, base.pages)) for p in answer.passages]
     data = {
         "hits": hits,
         "nothing_relevant": not hits,
@@ -57,47 +56,16 @@ def _top_k(word: str) -> int:
     return number
 
 
-def _hit(passage: Passage, url: str) -> dict[str, object]:
-    chunk = passage.chunk
-    locator = chunk.locator
-    return {
-        "rank": passage.rank,
-        "id": chunk.chunk_id,
-        "score": round(passage.score, 6),
-        "document": chunk.document,
-        "title": chunk.breadcrumb[-1] if chunk.breadcrumb else chunk.document,
-        "breadcrumb": list(chunk.breadcrumb),
-        "section_id": chunk.anchor,
-        "locator": {
-            "kind": locator.kind if locator else "anchor",
-            "value": locator.value if locator else chunk.anchor,
-            "end": locator.end if locator else None,
-        },
-        "url": url,
-        "citation": passage.citation,
-        "quote": passage.quote,
-        "scope": chunk.scope.value,
-        "project": chunk.project,
-        "store": passage.store,
-        "text": chunk.text,
-    }
-
-
-def _show(console: Console, answer: Answer, hits: list[dict[str, object]]) -> None:
+def _show(console: Console, answer: Answer, hits: list[HitRecord]) -> None:
     if not hits:
         console.print(Text(f"Nothing in the knowledge base matches {answer.query!r}."))
     for passage, hit in zip(answer.passages, hits, strict=True):
-        titles = without_controls(" > ".join(passage.chunk.breadcrumb))
+        titles = without_controls(" > ".join(hit["breadcrumb"]))
         console.print(Text(f"{passage.rank}. {titles}", style="bold"))
         console.print(Text(f"   {hit['url']}", style="cyan"))
-        console.print(Text(f"   {hit['scope']}  {without_controls(passage.citation)}", style="dim"))
-        for line in without_controls(passage.chunk.text).splitlines():
+        console.print(Text(f"   {hit['scope']}  {without_controls(hit['citation'])}", style="dim"))
+        for line in without_controls(hit["text"]).splitlines():
             console.print(Text(f"   {line}"))
         console.print()
     for degradation in answer.degraded:
         console.print(Text(f"note: {degradation.detail} ({degradation.code})", style="yellow"))
-
-
-def without_controls(text: str) -> str:
-    """Return a text that cannot steer a terminal: control characters but tab and newline go."""
-    return "".join(c for c in text if c in "\t\n" or unicodedata.category(c) != "Cc")

@@ -23,8 +23,13 @@ OVERRIDES: Mapping[str, str] = {
 }
 """Keys that a variable of the same name overrides, and help."""
 
-MADE_FOR_HOOKS: Mapping[str, str] = {
-    f"{PREFIX}PREPROCESS_INVOCATION": "Set for hooks, which read it; ignored when set from outside."
+PI_FOLDER_VARIABLES = ("PI_CODING_AGENT_DIR", "PI_AGENT_DIR")
+"""Where the Pi agent may keep its extensions; Pi itself reads the first one only."""
+
+FOR_OTHERS: Mapping[str, str] = {
+    f"{PREFIX}PI_DISABLE": "1 keeps the Pi extension from registering anything.",
+    f"{PREFIX}AUTO_CONTEXT": "1 has the Pi extension search before every turn.",
+    f"{PREFIX}PREPROCESS_INVOCATION": "Set for hooks, which read it; ignored when set from outside.",
 }
 
 
@@ -100,7 +105,10 @@ class Environment:
 
     overrides: Mapping[str, object] = dc.field(default_factory=lambda: words.NOTHING)
     is_ci: bool = False
+    home: Path = Path()
+    pi_folders: tuple[tuple[str, Path], ...] = ()
     cache_dir: Path = Path(".cache/doxtr-rag")
+    config_dir: Path = Path(".config")
     ca_bundle: Path | None = None
     unknown: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -124,7 +132,7 @@ def known_variables() -> dict[str, str]:
     """Return every variable of ours and its help."""
     declared = {PREFIX + f.name.upper(): f.metadata["help"] for f in _variables()}
     overriding = {_override_name(key): text for key, text in OVERRIDES.items()}
-    return declared | overriding | dict(MADE_FOR_HOOKS)
+    return declared | overriding | dict(FOR_OTHERS)
 
 
 def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
@@ -149,7 +157,12 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         **values,
         overrides=_overrides(given),
         is_ci=given.get("CI", "no").lower() not in words.NO,
-        cache_dir=_cache_dir(given),
+        home=_home(given),
+        pi_folders=tuple(
+            (name, Path(given[name]).expanduser()) for name in PI_FOLDER_VARIABLES if name in given
+        ),
+        cache_dir=_user_folder(given, "XDG_CACHE_HOME", ".cache") / "doxtr-rag",
+        config_dir=_user_folder(given, "XDG_CONFIG_HOME", ".config"),
         ca_bundle=_ca_bundle(given),
         unknown=tuple(checks.unknown(name, list(known)) for name in ours),
         problems=tuple(problems),
@@ -173,10 +186,13 @@ def _overrides(given: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def _cache_dir(given: Mapping[str, str]) -> Path:
-    declared = Path(given.get("XDG_CACHE_HOME", ""))
-    home = Path(given["HOME"]) if "HOME" in given else Path.home()
-    return (declared if declared.is_absolute() else home / ".cache") / "doxtr-rag"
+def _home(given: Mapping[str, str]) -> Path:
+    return Path(given["HOME"]) if "HOME" in given else Path.home()
+
+
+def _user_folder(given: Mapping[str, str], variable_name: str, below_home: str) -> Path:
+    declared = Path(given.get(variable_name, ""))
+    return declared if declared.is_absolute() else _home(given) / below_home
 
 
 def _ca_bundle(given: Mapping[str, str]) -> Path | None:

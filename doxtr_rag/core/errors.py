@@ -17,7 +17,8 @@ DoxtrRagError
 │   ├── StoreReadOnlyError
 │   ├── StoreLockedError         another process owns it
 │   ├── StoreSchemaError         written by a newer version
-│   └── IndexNotBuiltError       nothing was ever stored
+│   ├── IndexNotBuiltError       nothing was ever stored
+│   └── ServerGoneError          the server of the stores does not answer; an EmbeddingError too
 ├── ShrinkRefusedError           one run would remove more than half of a store
 └── ScopeViolationError          a private chunk reached a shared store; never caught
 
@@ -141,6 +142,13 @@ class IndexNotBuiltError(StoreError):
     exit_code = 3
 
 
+class ServerGoneError(StoreError, EmbeddingError):
+    """The knowledge base's server does not answer, or something else answers in its place."""
+
+    kind = "store_server_down"
+    exit_code = 3
+
+
 class ShrinkRefusedError(DoxtrRagError):
     """One run would remove more than half of a store."""
 
@@ -151,3 +159,16 @@ class ScopeViolationError(DoxtrRagError):
     """A chunk that is not SHARED_ORG was addressed to a shared store."""
 
     kind = "scope_violation"
+
+
+def error_of_kind(kind: str, message: str) -> DoxtrRagError:
+    """Return the exception that a kind stands for, as a server or an envelope named it."""
+    return _by_kind(DoxtrRagError).get(kind, DoxtrRagError)(message)
+
+
+def _by_kind(base: type[DoxtrRagError]) -> dict[str, type[DoxtrRagError]]:
+    """Return every exception that is made of a message alone, by its kind."""
+    found = {} if issubclass(base, DocumentError) else {base.kind: base}
+    for child in base.__subclasses__():
+        found = _by_kind(child) | found
+    return found

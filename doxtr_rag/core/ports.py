@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from doxtr_rag.core.documents import ScopedChunk, StoredChunk, StoredHash, Vector
+from doxtr_rag.core.documents import Metadata, ScopedChunk, StoredChunk, StoredHash, Vector
 from doxtr_rag.core.ranking import Hit
 from doxtr_rag.core.scope import Scope
 
@@ -27,6 +27,14 @@ class EmbeddingCounts:
     tokens: int = 0
     padded_tokens: int = 0
     truncated: int = 0
+
+    def __add__(self, more: EmbeddingCounts) -> EmbeddingCounts:
+        return EmbeddingCounts(
+            self.texts + more.texts,
+            self.tokens + more.tokens,
+            self.padded_tokens + more.padded_tokens,
+            self.truncated + more.truncated,
+        )
 
 
 class Embedder(Protocol):
@@ -223,6 +231,48 @@ class SearchableStore(Protocol):
         Raises:
             StoreError: the store cannot be read.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionState:
+    """What a store is as a Chroma collection; `dimension` is None before the first record."""
+
+    collection_id: str
+    dimension: int | None
+    count: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRecord:
+    """One chunk as a Chroma record; `metadata` are the fields of interface I4."""
+
+    chunk_id: str
+    text: str
+    text_hash: str
+    metadata: Metadata
+
+
+class RecordCollection(Protocol):
+    """A store, record by record; methods may be called from any thread and raise StoreError."""
+
+    def state(self) -> CollectionState:
+        """Return the collection's identity and size."""
+        ...
+
+    def records(self, chunk_ids: Sequence[str] | None = None) -> Iterator[CollectionRecord]:
+        """Yield the records of some chunks as they were asked for, or all by their ids."""
+        ...
+
+    def vectors(self, records: Collection[CollectionRecord]) -> dict[str, Vector]:
+        """Return the vectors of records by text hash."""
+        ...
+
+    def nearest(
+        self, vector: Vector, count: int, wanted: Sequence[CollectionRecord] | None
+    ) -> list[tuple[str, float]]:
+        """Return `(chunk id, cosine similarity)`, best first, among some records or all."""
         ...
 
 

@@ -177,13 +177,7 @@ class OnnxEmbedder:
 
     def _count(self, more: EmbeddingCounts) -> None:
         with self._counting:
-            done = self._counts
-            self._counts = EmbeddingCounts(
-                texts=done.texts + more.texts,
-                tokens=done.tokens + more.tokens,
-                padded_tokens=done.padded_tokens + more.padded_tokens,
-                truncated=done.truncated + more.truncated,
-            )
+            self._counts += more
 
 
 def _padded(

@@ -120,6 +120,7 @@ class _Handlers:
             fail(app, "doxtr_rag: %s", failure)
         else:
             _summarize(app, session, report)
+            bootstrap.serve_after_build(self._project, logger.info)
         if session.problem is not None:
             fail(app, "doxtr_rag: %s", session.problem)
 

@@ -6,24 +6,29 @@ from pathlib import Path
 
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.build_cache import BuildCache
+from doxtr_rag.storage.collection import CollectionView
 from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord, read_ledger
-from doxtr_rag.storage.lock import StoreLock, holder
+from doxtr_rag.storage.lock import LockHolder, StoreLock, lock_holder
 from doxtr_rag.storage.reader import StoreReader
+from doxtr_rag.storage.schema import CORPUS_FILE
 from doxtr_rag.storage.stats import StoreStats, stats
 from doxtr_rag.storage.store import EmbeddedStore, rebuild, refresh_indexes
 from doxtr_rag.storage.writability import is_writable
 
 __all__ = [
     "BuildCache",
+    "CollectionView",
     "EmbeddedStore",
     "FailureRecord",
+    "LockHolder",
     "RunLedger",
     "RunRecord",
     "StoreLock",
     "StoreReader",
     "StoreStats",
-    "holder",
+    "corpus_stamp",
     "is_writable",
+    "lock_holder",
     "open_reader",
     "open_store",
     "read_ledger",
@@ -52,3 +57,12 @@ def open_reader(folder: Path, scope: Scope, name: str) -> StoreReader:
         ConfigError: the folder holds the other scope.
     """
     return StoreReader(folder, scope, name)
+
+
+def corpus_stamp(folder: Path) -> tuple[int, int] | None:
+    """Return what tells one corpus file from another in its place; None when there is none."""
+    try:
+        status = (folder / CORPUS_FILE).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

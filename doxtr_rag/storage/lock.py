@@ -107,7 +107,7 @@ class StoreLock:
             os.pwrite(descriptor, holder_json.encode(), 0)
 
 
-def holder(folder: Path, file_name: str = LOCK_FILE) -> str | None:
+def lock_holder(folder: Path, file_name: str = LOCK_FILE) -> LockHolder | None:
     """Return who holds a store's lock, None when nobody does."""
     try:
         descriptor = os.open(folder / file_name, os.O_RDONLY | os.O_CLOEXEC)
@@ -116,7 +116,7 @@ def holder(folder: Path, file_name: str = LOCK_FILE) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return str(_read(descriptor) or "another process")
+        return _read(descriptor) or LockHolder(0, "this machine", "an unknown time")
     else:
         return None
     finally:

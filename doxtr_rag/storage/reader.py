@@ -18,7 +18,7 @@ from doxtr_rag.core.ranking import Hit, best_sections, reciprocal_rank_fusion
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage import corpus, exact, generation, lexical
 from doxtr_rag.storage.corpus import CorpusState
-from doxtr_rag.storage.database import open_existing, open_for_reading
+from doxtr_rag.storage.database import Database, open_existing, open_for_reading
 from doxtr_rag.storage.lexical import FieldWeights
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ class StoreReader:
     def scope(self) -> Scope:
         """The audience this store serves."""
         return self._scope
+
+    @property
+    def database(self) -> Database:
+        """The corpus, for other views of it."""
+        return self._database
 
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the vectors that are searched; None when nothing is stored."""

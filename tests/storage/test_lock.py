@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from doxtr_rag.core.errors import StoreLockedError
-from doxtr_rag.storage import StoreLock, holder
+from doxtr_rag.storage import StoreLock, lock_holder
 
 OWNER = """
 import sys
@@ -35,10 +35,10 @@ def owner(folder):
 
 
 def test_a_lock_names_its_holder_and_forgets_it(folder):
-    assert holder(folder) is None
+    assert lock_holder(folder) is None
     with StoreLock(folder).acquired(0, pytest.fail):
-        assert f"process {os.getpid()} on " in holder(folder)
-    assert holder(folder) is None
+        assert f"process {os.getpid()} on " in str(lock_holder(folder))
+    assert lock_holder(folder) is None
     assert (folder / "lock").read_bytes() == b""
 
 
@@ -51,7 +51,7 @@ def test_a_second_process_is_told_once_whom_it_waits_for(folder, owner):
         owner.stdin.flush()
 
     with StoreLock(folder).acquired(30, on_wait):
-        assert f"process {os.getpid()}" in holder(folder)
+        assert f"process {os.getpid()}" in str(lock_holder(folder))
     assert len(told) == 1
     assert told[0].startswith(f"process {owner.pid} on ")
 
@@ -72,16 +72,16 @@ def test_a_killed_holder_is_no_obstacle(folder, owner):
     owner.send_signal(signal.SIGKILL)
     owner.wait()
     assert json.loads((folder / "lock").read_text())["pid"] == owner.pid
-    assert holder(folder) is None
+    assert lock_holder(folder) is None
     with StoreLock(folder).acquired(0, pytest.fail):
-        assert str(os.getpid()) in holder(folder)
+        assert str(os.getpid()) in str(lock_holder(folder))
 
 
 def test_a_stale_file_with_our_own_pid_is_no_obstacle(folder):
     folder.mkdir()
     (folder / "lock").write_text(json.dumps({"pid": os.getpid(), "host": "h", "started": "s"}))
     with StoreLock(folder).acquired(0, pytest.fail):
-        assert holder(folder)
+        assert lock_holder(folder)
 
 
 def test_taking_it_twice_in_one_process_is_refused_at_once(folder):
@@ -92,4 +92,4 @@ def test_taking_it_twice_in_one_process_is_refused_at_once(folder):
                 second.acquire(60, pytest.fail)
     lock.release()
     with lock.acquired(0, pytest.fail):
-        assert holder(folder)
+        assert lock_holder(folder)

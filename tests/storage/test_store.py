@@ -3,6 +3,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from store_samples import (
@@ -317,3 +318,24 @@ def test_an_unchanged_store_is_judged_without_heavy_imports(store, folder):
         "assert not {'chromadb', 'numpy', 'httpx'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+def as_version_1(folder):
+    """Turn a corpus into what the first schema wrote."""
+    with closing(sqlite3.connect(folder / CORPUS_FILE)) as connection:
+        connection.executescript(
+            "ALTER TABLE chunks DROP COLUMN position; UPDATE meta SET schema_version = 1;"
+            "PRAGMA user_version = 1;"
+        )
+
+
+def test_a_corpus_of_the_first_schema_is_upgraded_by_the_next_writer(folder):
+    with open_store(folder, Scope.SHARED_ORG, "shared") as store:
+        fill(store, [chunk("start", "How to begin.")])
+    as_version_1(folder)
+    with pytest.raises(StoreSchemaError, match="run sphinx-build once"):
+        open_reader(folder, Scope.SHARED_ORG, "shared")
+    with open_store(folder, Scope.SHARED_ORG, "shared") as store:
+        assert stored_ids(store) == {"guide/intro#start"}
+    with open_reader(folder, Scope.SHARED_ORG, "shared") as reader:
+        assert [c.text for c in reader.document("intro").chunks] == ["How to begin."]

@@ -1,0 +1,208 @@
+"""A running server as its clients see it: an embedder and stores, asked over loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx
+
+from doxtr_rag.core.documents import StoredChunk, Vector
+from doxtr_rag.core.errors import EmbeddingError, ServerGoneError, error_of_kind
+from doxtr_rag.core.ports import DocumentText, EmbeddingCounts, PoolRequest, Pools
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.servers import wire
+from doxtr_rag.servers.identity import make_nonce, proof, same
+
+CONNECT_S = 5.0
+READ_S = 10.0
+EMBED_S = 600.0
+"""A batch of long texts on a slow machine takes minutes."""
+
+BATCH_TEXTS = 64
+BATCH_CHARACTERS = 200_000
+
+
+class JsonClient:
+    """JSON requests to one address on this machine or elsewhere."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._http = httpx.Client(
+            timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
+            trust_env=False,  # loopback is never reached through a proxy
+            follow_redirects=False,
+        )
+
+    def authorise(self, token: str) -> None:
+        """Send a token with every request from here on."""
+        self._http.headers["Authorization"] = f"Bearer {token}"
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return the answer to a GET request.
+
+        Raises:
+            ServerGoneError: nothing answers, or not in JSON.
+            DoxtrRagError: of the kind that the server names.
+        """
+        return self._send("GET", path, None, READ_S)
+
+    def post(self, path: str, body: object, timeout_s: float = READ_S) -> dict[str, Any]:
+        """Return the answer to a POST request.
+
+        Raises:
+            ServerGoneError: nothing answers, or not in JSON.
+            DoxtrRagError: of the kind that the server names.
+        """
+        return self._send("POST", path, body, timeout_s)
+
+    def _send(self, method: str, path: str, body: object, timeout_s: float) -> dict[str, Any]:
+        timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
+        try:
+            response = self._http.request(method, self.url + path, json=body, timeout=timeout)
+            said = response.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise ServerGoneError(
+                f"{self.url} does not answer ({type(error).__name__}): run doxtr-rag serve --status"
+            ) from error
+        if response.is_error or not isinstance(said, dict):
+            fields = said if isinstance(said, dict) else {}
+            raise error_of_kind(
+                str(fields.get("error", "failed")), str(fields.get("message", response.status_code))
+            )
+        return said
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+
+def prove(client: JsonClient, kb_id: str, token: str) -> str:
+    """Let a server prove that it has the token before it is told, then authorise the client.
+
+    Returns the version of the package that the server runs.
+
+    Raises:
+        ServerGoneError: something else answers there, or nothing.
+    """
+    nonce = make_nonce()
+    port = httpx.URL(client.url).port or 0
+    expected = proof(token, kb_id, port, nonce)
+    said = client.get(f"/identity?nonce={nonce}")
+    if not same(str(said.get("proof")), expected):
+        raise ServerGoneError(
+            f"port {port} is not this knowledge base's server: run doxtr-rag serve --detach"
+        )
+    client.authorise(token)
+    return str(said.get("version", ""))
+
+
+class ServedStore:
+    """One store of a server; satisfies `SearchableStore`."""
+
+    def __init__(self, client: JsonClient, name: str, scope: Scope) -> None:
+        self._client = client
+        self._name = name
+        self._scope = scope
+
+    @property
+    def name(self) -> str:
+        """The store's name in answers."""
+        return self._name
+
+    @property
+    def scope(self) -> Scope:
+        """The audience this store serves."""
+        return self._scope
+
+    def pools(self, request: PoolRequest) -> Pools:
+        """Return what every pool of this store has to say to a question.
+
+        Raises:
+            DoxtrRagError: of the kind that the server names; ServerGoneError without an answer.
+        """
+        said = self._client.post(f"/search/{self._name}", wire.request_record(request))
+        return wire.pools_of(said, self._name)
+
+    def fetch(self, chunk_ids: Sequence[str]) -> dict[str, StoredChunk]:
+        """Return chunks by id; unknown ids are left out.
+
+        Raises:
+            DoxtrRagError: as `pools` does.
+        """
+        said = self._client.post(f"/chunks/{self._name}", {"ids": list(chunk_ids)})
+        return {key: wire.chunk_of(record) for key, record in said["chunks"].items()}
+
+    def document(self, name: str) -> DocumentText:
+        """Return a document by its name, `project/document`, or its source file.
+
+        Raises:
+            DoxtrRagError: as `pools` does.
+        """
+        said = self._client.post(f"/document/{self._name}", {"document": name})
+        return wire.document_of(said)
+
+
+class ServedEmbedder:
+    """A model behind an `/embed` address; satisfies `Embedder`."""
+
+    def __init__(self, client: JsonClient, *, fingerprint: str, dimension: int) -> None:
+        self._client = client
+        self.fingerprint = fingerprint
+        self.dimension = dimension
+        self._counts = EmbeddingCounts()
+
+    @property
+    def counts(self) -> EmbeddingCounts:
+        """What was done since this embedder was made."""
+        return self._counts
+
+    def embed(self, texts: Sequence[str]) -> Iterator[list[tuple[int, Vector]]]:
+        """Yield `(index into texts, vector)` batch by batch, longest texts first.
+
+        Raises:
+            EmbeddingError: the server's model is not usable, or is another one.
+            ServerGoneError: the server does not answer.
+        """
+        order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
+        for batch in _batches(order, texts):
+            vectors = self._vectors([texts[index] for index in batch], "passage")
+            yield list(zip(batch, vectors, strict=True))
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the vector of a question.
+
+        Raises:
+            EmbeddingError: as `embed` does.
+            ServerGoneError: the server does not answer.
+        """
+        return self._vectors([text], "query")[0]
+
+    def _vectors(self, texts: Sequence[str], input_type: str) -> list[Vector]:
+        body = {"input": list(texts), "encoding_format": "base64", "input_type": input_type}
+        said = self._client.post("/embed", body, EMBED_S)
+        if said["fingerprint"] != self.fingerprint:
+            raise EmbeddingError(
+                f"{self._client.url} has loaded another model: run doxtr-rag serve --stop"
+            )
+        usage = said["usage"]
+        self._counts += EmbeddingCounts(
+            len(texts), usage["prompt_tokens"], usage["padded_tokens"], usage["truncated"]
+        )
+        return [wire.vector_of(entry["embedding"]) for entry in said["data"]]
+
+
+def _batches(order: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
+    """Yield consecutive indexes, few enough and short enough for one request."""
+    batch: list[int] = []
+    characters = 0
+    for index in order:
+        if batch and (
+            len(batch) == BATCH_TEXTS or characters + len(texts[index]) > BATCH_CHARACTERS
+        ):
+            yield batch
+            batch, characters = [], 0
+        batch.append(index)
+        characters += len(texts[index])
+    if batch:
+        yield batch

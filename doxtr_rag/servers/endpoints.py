@@ -1,0 +1,213 @@
+"""`.doxtr/endpoints.json`: where a knowledge base is asked (interface I4)."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from doxtr_rag.core.contract import contract
+from doxtr_rag.core.errors import ConfigError, StoreUnavailableError
+
+VERSION = 1
+FILE_NAME = "endpoints.json"
+TOKEN_NAME = "server.token"  # noqa: S105 - a file's name
+LOOPBACK = "127.0.0.1"
+REPAIR = "run doxtr-rag serve --detach in that project"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTarget:
+    """The address of one store as a Chroma client needs it; header names without values."""
+
+    mode: str
+    host: str
+    port: int
+    ssl: bool
+    tenant: str
+    database: str
+    collection: str
+    header_keys: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """Return the target as it is written."""
+        return {
+            "mode": self.mode,
+            "host": self.host,
+            "port": self.port,
+            "ssl": self.ssl,
+            "tenant": self.tenant,
+            "database": self.database,
+            "collection": self.collection,
+            "header_keys": list(self.header_keys),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where stores and model of a knowledge base are; no `api_port` while no server runs."""
+
+    kb_id: str
+    project: str
+    model: str
+    dimension: int
+    fingerprint: str
+    stores: Mapping[str, StoreTarget]
+    api_port: int | None = None
+
+    @property
+    def api_url(self) -> str | None:
+        """The address of the server's own routes."""
+        return None if self.api_port is None else f"http://{LOOPBACK}:{self.api_port}"
+
+    def stopped(self) -> Endpoints:
+        """Return the same without a server; the ports are those it last had."""
+        return replace(self, api_port=None)
+
+    def record(self) -> dict[str, Any]:
+        """Return the endpoints as they are written."""
+        url = self.api_url
+        return {
+            "version": VERSION,
+            "kb_id": self.kb_id,
+            "project": self.project,
+            "embedding": {
+                "model": self.model,
+                "dimension": self.dimension,
+                "fingerprint": self.fingerprint,
+                "embed_url": None if url is None else f"{url}/embed",
+            },
+            **{name: target.record() for name, target in self.stores.items()},
+            "search_url": None if url is None else f"{url}/search",
+            "token_file": None if url is None else TOKEN_NAME,
+        }
+
+
+def read_endpoints(state_dir: Path) -> Endpoints | None:
+    """Return the endpoints of a knowledge base; None before the first were published.
+
+    Raises:
+        ConfigError: the file was not written by this user's own program, or is malformed.
+    """
+    text = _own_text(state_dir / FILE_NAME)
+    if text is None:
+        return None
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{state_dir / FILE_NAME} is not JSON ({error}): {REPAIR}") from error
+    return checked(record, state_dir / FILE_NAME)
+
+
+def checked(record: Any, place: Path) -> Endpoints:
+    """Return what a parsed file says.
+
+    Raises:
+        ConfigError: naming the first field that is not what the schema asks for.
+    """
+    validator = jsonschema.Draft202012Validator(contract("endpoints.schema"))
+    error = next(iter(sorted(validator.iter_errors(record), key=_depth)), None)
+    if error is not None:
+        at = ".".join(map(str, error.absolute_path)) or "the file"
+        raise ConfigError(f"{place} is not usable ({at}: {error.message[:200]}): {REPAIR}")
+    embedding = record["embedding"]
+    return Endpoints(
+        kb_id=record["kb_id"],
+        project=record["project"],
+        model=embedding["model"],
+        dimension=embedding["dimension"],
+        fingerprint=embedding["fingerprint"],
+        stores={name: _target(record[name]) for name in ("shared", "private")},
+        api_port=_port(record["search_url"]),
+    )
+
+
+def _depth(error: jsonschema.ValidationError) -> int:
+    return len(error.absolute_path)
+
+
+def _target(fields: Mapping[str, Any]) -> StoreTarget:
+    values = dict(fields)
+    values["header_keys"] = tuple(values["header_keys"])
+    return StoreTarget(**values)
+
+
+def _port(url: str | None) -> int | None:
+    return None if url is None else int(url.split("/")[2].rpartition(":")[2])
+
+
+def read_token(state_dir: Path) -> str | None:
+    """Return the secret of the running server; None when there is none.
+
+    Raises:
+        ConfigError: the file was not written by this user's own program.
+    """
+    text = _own_text(state_dir / TOKEN_NAME)
+    return None if text is None else text.strip()
+
+
+def publish(state_dir: Path, endpoints: Endpoints, token: str | None) -> None:
+    """Write the endpoints, and the secret of the server that they lead to.
+
+    Without a secret no server runs: the secret of the last one goes.
+
+    Raises:
+        StoreUnavailableError: the folder cannot be written.
+    """
+    text = json.dumps(endpoints.record(), indent=2) + "\n"
+    try:
+        if token is not None:
+            _replace(state_dir / TOKEN_NAME, token + "\n")
+        if _own_text(state_dir / FILE_NAME) != text:
+            _replace(state_dir / FILE_NAME, text)
+        if token is None:
+            (state_dir / TOKEN_NAME).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{state_dir}: the endpoints cannot be written ({error.strerror}): "
+            "check the folder's permissions and space"
+        ) from error
+
+
+def _own_text(path: Path) -> str | None:
+    """Return a file that nobody but this user (or root) can have written, None without one.
+
+    Raises:
+        ConfigError: somebody else could read or write it, or it is no file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): {REPAIR}") from error
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+        status = os.fstat(descriptor)
+        is_ours = status.st_uid in {os.geteuid(), 0} and not status.st_mode & 0o077
+        if not stat.S_ISREG(status.st_mode) or not is_ours:
+            raise ConfigError(
+                f"{path} could have been written by somebody else: check who did, remove it, "
+                f"and {REPAIR}"
+            )
+        return stream.read()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a whole file in place at once, readable by its owner only."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

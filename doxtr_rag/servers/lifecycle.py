@@ -1,0 +1,140 @@
+"""One process over several loopback ports: found, run, and ended cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+import uvicorn
+
+from doxtr_rag.core.errors import DoxtrRagError
+from doxtr_rag.servers.endpoints import LOOPBACK
+from doxtr_rag.servers.gate import Gate
+
+PORTS_TRIED = 200
+BACKLOG = 2048
+KEEP_ALIVE_S = 60
+LOOK_EVERY_S = 0.2
+SHUTDOWN_S = 5
+
+
+class PortTakenError(DoxtrRagError):
+    """No port can be had."""
+
+    kind = "port_taken"
+    exit_code = 3
+
+
+def bind(wanted: Sequence[int], base: int, taken: Sequence[int] = ()) -> socket.socket:
+    """Return a listening socket on the first of the wanted ports that is free, else from `base` up.
+
+    Nothing is sent to whoever has a port already. `taken` are ports kept for something else.
+
+    Raises:
+        PortTakenError: none of `PORTS_TRIED` ports is free.
+    """
+    others = (port for port in range(base, base + PORTS_TRIED) if port not in taken)
+    for port in [*wanted, *others]:
+        with contextlib.suppress(PortTakenError):
+            return bind_exactly(LOOPBACK, port)
+    raise PortTakenError(
+        f"no free port on {LOOPBACK}: tried {', '.join(map(str, wanted))} and {PORTS_TRIED} from "
+        f"{base} up; set rag_embed_port or stop another program"
+    )
+
+
+def bind_exactly(host: str, port: int) -> socket.socket:
+    """Return a listening socket on one address.
+
+    Raises:
+        PortTakenError: another program has it, or it is none of this machine's.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Only for ports that an ended server left in TIME_WAIT: Linux shares no listening port.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise PortTakenError(
+            f"{host}:{port} cannot be had ({error.strerror}): choose another --port"
+        ) from error
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    """Return the port of a socket."""
+    return int(listener.getsockname()[1])
+
+
+def run(
+    gate: Gate,
+    listeners: Sequence[socket.socket],
+    *,
+    idle_s: float | None,
+    when_ready: Callable[[], None],
+) -> None:
+    """Serve until SIGTERM, SIGINT, or `idle_s` seconds without a request."""
+    config = uvicorn.Config(
+        gate,
+        lifespan="off",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        log_level="warning",
+        log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        backlog=BACKLOG,
+    )
+    server = _Server(config, gate, idle_s, when_ready)
+    asyncio.run(server.serve(sockets=list(listeners)))
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, ends when nobody asks; signals end it without being raised anew."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        gate: Gate,
+        idle_s: float | None,
+        when_ready: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._gate = gate
+        self._idle_s = idle_s
+        self._when_ready = when_ready
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until something ends it."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end)
+        watch = asyncio.create_task(self._watch())
+        try:
+            await self._serve(sockets)
+        finally:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+
+    def _end(self) -> None:
+        self.should_exit = True
+
+    async def _watch(self) -> None:
+        while not self.started:
+            await asyncio.sleep(LOOK_EVERY_S / 10)
+        self._gate.seen = time.monotonic()
+        await asyncio.to_thread(self._when_ready)
+        while self._idle_s is not None:
+            await asyncio.sleep(LOOK_EVERY_S)
+            is_idle = time.monotonic() - self._gate.seen > self._idle_s
+            if is_idle and not self._gate.under_way:
+                self._end()
+                return
