@@ -17,7 +17,7 @@ SOAK_RUNS ?= 50
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fast qa lint mypy fmt docs clean bench soak verifier dox-build \
+.PHONY: help setup demo test fast qa lint mypy fmt docs clean bench bench-agents soak verifier dox-build \
 	sphinx-versions sphinx92 tsc tstest xlang pi-e2e
 
 help:  ## show this list
@@ -92,6 +92,9 @@ sphinx92:  ## run the Sphinx side on Sphinx 9.2 (needs Python 3.13)
 
 bench: $(STAMP)  ## measure build and search on this machine
 	@$(BIN)/python benchmarks/main_job.py $(BENCH_ARGS)
+
+bench-agents: $(STAMP) $(EXTENSION_STAMP)  ## measure searches through the server beside raw Chroma queries
+	@$(BIN)/python benchmarks/agents.py $(BENCH_ARGS)
 
 soak: $(STAMP)  ## edit, kill and rebuild at random for a while, then compare with a clean build
 	@CONVERGENCE_STEPS=$(SOAK_STEPS) CONVERGENCE_RUNS=$(SOAK_RUNS) \

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from doxtr_rag.cli.outcome import Outcome
-from doxtr_rag.cli.parser import COMMANDS, UsageError, build_parser
+from doxtr_rag.cli.parser import COMMANDS, UsageError, build_parser, with_commands_spelled
 from doxtr_rag.core.errors import DoxtrRagError
 
 INTERRUPTED = 130
@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = with_commands_spelled(list(sys.argv[1:] if argv is None else argv))
     try:
         code = _answer(arguments)
         sys.stdout.flush()

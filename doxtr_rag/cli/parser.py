@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,6 +32,10 @@ COMMANDS = (
     rebuild,
     cache_info,
 )
+
+
+ALSO_OPTIONS = ("install-agent", "rebuild")
+"""Commands that may be spelled as an option: `doxtr-rag --install-agent pi` (interface I3)."""
 
 
 class UsageError(ConfigError):
@@ -94,3 +99,9 @@ def _add_global_options(parser: argparse.ArgumentParser, *, is_after_command: bo
     parser.add_argument("--json", action="store_true", default=off, help="print one JSON object")
     parser.add_argument("--quiet", action="store_true", default=off, help="print results only")
     parser.add_argument("--debug", action="store_true", default=off, help="show tracebacks")
+
+
+def with_commands_spelled(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with a command that was spelled as an option in its place."""
+    spelled = {f"--{name}": name for name in ALSO_OPTIONS}
+    return [spelled.get(word, word) for word in arguments]

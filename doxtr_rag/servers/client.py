@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-import httpx
+from urllib.parse import urlsplit
 
 from doxtr_rag.core.documents import StoredChunk, Vector
 from doxtr_rag.core.errors import EmbeddingError, ServerGoneError, error_of_kind
@@ -27,8 +26,10 @@ class JsonClient:
     """JSON requests to one address on this machine or elsewhere."""
 
     def __init__(self, url: str) -> None:
+        import httpx  # noqa: PLC0415 - a tenth of a second, and a build without changes asks nobody
+
         self.url = url
-        self._http = httpx.Client(
+        self._http: httpx.Client = httpx.Client(
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             trust_env=False,  # loopback is never reached through a proxy
             follow_redirects=False,
@@ -57,6 +58,8 @@ class JsonClient:
         return self._send("POST", path, body, timeout_s)
 
     def _send(self, method: str, path: str, body: object, timeout_s: float) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415 - see __init__
+
         timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
         try:
             response = self._http.request(method, self.url + path, json=body, timeout=timeout)
@@ -86,7 +89,7 @@ def prove(client: JsonClient, kb_id: str, token: str) -> str:
         ServerGoneError: something else answers there, or nothing.
     """
     nonce = make_nonce()
-    port = httpx.URL(client.url).port or 0
+    port = urlsplit(client.url).port or 0
     expected = proof(token, kb_id, port, nonce)
     said = client.get(f"/identity?nonce={nonce}")
     if not same(str(said.get("proof")), expected):

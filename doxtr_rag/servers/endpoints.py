@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from doxtr_rag.core.contract import contract
 from doxtr_rag.core.errors import ConfigError, StoreUnavailableError
 
@@ -112,9 +110,11 @@ def checked(record: Any, place: Path) -> Endpoints:
     Raises:
         ConfigError: naming the first field that is not what the schema asks for.
     """
+    import jsonschema  # noqa: PLC0415 - a tenth of a second
+
     validator = jsonschema.Draft202012Validator(contract("endpoints.schema"))
-    error = next(iter(sorted(validator.iter_errors(record), key=_depth)), None)
-    if error is not None:
+    errors = sorted(validator.iter_errors(record), key=lambda error: len(error.absolute_path))
+    for error in errors[:1]:
         at = ".".join(map(str, error.absolute_path)) or "the file"
         raise ConfigError(f"{place} is not usable ({at}: {error.message[:200]}): {REPAIR}")
     embedding = record["embedding"]
@@ -127,10 +127,6 @@ def checked(record: Any, place: Path) -> Endpoints:
         stores={name: _target(record[name]) for name in ("shared", "private")},
         api_port=_port(record["search_url"]),
     )
-
-
-def _depth(error: jsonschema.ValidationError) -> int:
-    return len(error.absolute_path)
 
 
 def _target(fields: Mapping[str, Any]) -> StoreTarget:
