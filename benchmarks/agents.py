@@ -28,7 +28,7 @@ FOLDER_VARIABLE = "TINY_MODEL_DIR"
 
 CHUNKS = 10_000
 SECTIONS_A_PAGE = 100
-WORDS_A_SECTION = 60
+WORDS_A_SECTION = 12
 CONF = """project = "Bench"
 extensions = ["doxtr_rag"]
 rag_embedding_provider = "tiny"

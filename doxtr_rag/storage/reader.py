@@ -48,6 +48,7 @@ class StoreReader:
         self._index_lock = threading.Lock()
         self._index: ChromaGeneration | None = None
         self._opened = ""
+        self._indexed = 0
         self._broken: dict[str, str] = {}
         stored = corpus.read_state(self._database).scope
         if stored != scope.value:
@@ -73,8 +74,7 @@ class StoreReader:
 
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the vectors that are searched; None when nothing is stored."""
-        state = corpus.read_state(self._database)
-        return state.fingerprint if state.fingerprint and state.chunks else None
+        return _held(corpus.read_state(self._database))
 
     def pools(self, request: PoolRequest) -> Pools:
         """Return what every pool of this store has to say to a question.
@@ -83,7 +83,8 @@ class StoreReader:
             ParityError: the question was embedded by another model.
             StoreError: the corpus cannot be read.
         """
-        held = self.fingerprint()
+        state = corpus.read_state(self._database)
+        held = _held(state)
         if held is not None and held != request.fingerprint:
             raise ParityError(
                 f"the vectors of the {self._name} store were made by another model (fingerprint "
@@ -91,12 +92,12 @@ class StoreReader:
             )
         documents = self._documents(request.documents)
         rankings = {
-            "dense": tuple(self.dense(request.vector, request.size, documents)),
+            "dense": tuple(self._dense(state, request.vector, request.size, documents)),
             "lexical": tuple(self.lexical(request.query, request.size, documents)),
         }
         best = best_sections(reciprocal_rank_fusion(rankings.values()), request.best)
         chunks = self.fetch([hit.chunk_id for hit in best])
-        return Pools(rankings, chunks, tuple(self.degradations()))
+        return Pools(rankings, chunks, tuple(self._degradations(state)))
 
     def _documents(self, filter_text: str) -> list[str] | None:
         """Return the documents that pass a filter, qualified by their project; None for all."""
@@ -121,18 +122,19 @@ class StoreReader:
         names = [document for _, document, _ in corpus.document_names(self._database)]
         return DocumentText((), tuple(get_close_matches(name, dict.fromkeys(names), n=NEAR_NAMES)))
 
-    def dense(
-        self, vector: Vector, top_k: int, documents: Collection[str] | None = None
-    ) -> list[Hit]:
+    def dense(self, vector: Vector, top_k: int) -> list[Hit]:
         """Return the nearest chunks by cosine similarity, best first.
-
-        With `documents`, each `project/document`, exactly their vectors are compared.
 
         Raises:
             ParityError: the question was embedded with another dimension.
             StoreError: the corpus cannot be read.
         """
-        state = corpus.read_state(self._database)
+        return self._dense(corpus.read_state(self._database), vector, top_k, None)
+
+    def _dense(
+        self, state: CorpusState, vector: Vector, top_k: int, documents: Collection[str] | None
+    ) -> list[Hit]:
+        """Return the nearest chunks; of some documents, each `project/document`, exactly."""
         if top_k <= 0 or not state.fingerprint or not state.chunks:
             return []
         if len(vector) != FLOAT_BYTES * state.dimension:
@@ -180,7 +182,9 @@ class StoreReader:
 
     def degradations(self) -> list[Degradation]:
         """Say what this store cannot do as it should; empty when nothing is."""
-        state = corpus.read_state(self._database)
+        return self._degradations(corpus.read_state(self._database))
+
+    def _degradations(self, state: CorpusState) -> list[Degradation]:
         if state.generation in self._broken and state.generation:
             return [Degradation("index_corrupt", self._broken[state.generation])]
         return [] if state.index_is_current(self.folder) else [STALE]
@@ -228,7 +232,7 @@ class StoreReader:
         with self._index_lock:
             try:
                 index = self._open(state)
-                found = index.nearest(vector, min(top_k, index.count()))
+                found = index.nearest(vector, min(top_k, self._indexed))
             except StoreUnavailableError as error:
                 self._give_up(state, error)
                 return None
@@ -246,8 +250,9 @@ class StoreReader:
         index = chroma.open_generation(place, state.collection or chroma.DEFAULT_COLLECTION)
         self._index, self._opened = index, state.generation
         wanted = corpus.count_searched(self._database, state.fingerprint)
-        if index.count() != wanted:
-            raise StoreUnavailableError(f"{place}: holds {index.count()} vectors of {wanted}")
+        self._indexed = index.count()
+        if self._indexed != wanted:
+            raise StoreUnavailableError(f"{place}: holds {self._indexed} vectors of {wanted}")
         return index
 
     def _give_up(self, state: CorpusState, error: StoreUnavailableError) -> None:
@@ -277,6 +282,10 @@ class StoreReader:
         found = corpus.chunks_of_texts(self._database, scores, documents)
         hits = [Hit(chunk_id, key, self._name, scores[key]) for chunk_id, key in found]
         return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:top_k]
+
+
+def _held(state: CorpusState) -> str | None:
+    return state.fingerprint if state.fingerprint and state.chunks else None
 
 
 def _mark_dirty(folder: Path, name: str) -> None:
