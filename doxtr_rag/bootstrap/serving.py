@@ -26,7 +26,13 @@ from doxtr_rag.core.errors import (
 )
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
-from doxtr_rag.servers.endpoints import Endpoints, StoreTarget, publish, read_endpoints
+from doxtr_rag.servers.endpoints import (
+    Endpoints,
+    StoreTarget,
+    is_published,
+    publish,
+    read_endpoints,
+)
 from doxtr_rag.storage import StoreLock, lock_holder, stats
 
 LOCK_FILE = "server.lock"
@@ -49,8 +55,8 @@ class ServerStatus:
     health: dict[str, Any]
 
 
-def endpoints_of(project: Project) -> Endpoints:
-    """Return the addresses of a knowledge base while no server runs.
+def endpoints_of(project: Project, published: Endpoints | None) -> Endpoints:
+    """Return the addresses of a knowledge base while no server runs, on the ports it last had.
 
     Raises:
         IndexNotBuiltError: no build has filled it.
@@ -58,7 +64,6 @@ def endpoints_of(project: Project) -> Endpoints:
     settings, profile = project.settings, project.profile
     databases = {"shared": settings.shared_store_database, "private": settings.local_store_database}
     ports = {"shared": settings.shared_port, "private": settings.private_port}
-    published = _published(project)
     stores = {
         name: StoreTarget(
             mode="embedded",
@@ -101,8 +106,10 @@ def publish_endpoints(project: Project) -> None:
     Raises:
         StoreUnavailableError: the folder cannot be written.
     """
-    if lock_holder(project.settings.state_dir, LOCK_FILE) is None:
-        publish(project.settings.state_dir, endpoints_of(project), None)
+    state_dir = project.settings.state_dir
+    is_served = lock_holder(state_dir, LOCK_FILE) is not None
+    if not is_served and not is_published(state_dir, endpoints_of(project, None)):
+        publish(state_dir, endpoints_of(project, _published(project)), None)
 
 
 @contextmanager
@@ -134,7 +141,7 @@ def serve(project: Project, idle_s: float | None, say: Say) -> None:
 
     _kb_id(project)
     with _only_server(prepare_state_dir(project.settings.root)):
-        base = endpoints_of(project)
+        base = endpoints_of(project, _published(project))
         try:
             host(project, base, idle_s, say)
         finally:
