@@ -9,7 +9,6 @@ import pytest
 from tiny_model import make_tiny_model
 from tiny_profile import FILES, FOLDER_VARIABLE
 
-
 # No build of a test leaves a server behind: `rag_serve` is off under CI.
 os.environ.setdefault("CI", "true")
 
