@@ -33,7 +33,8 @@ PAGES = {
     ),
     "source/food.rst": (
         "Food\n====\n\nMoon cheese\n-----------\n\n"
-        "Moon cheese is handed out on every second Monday, one wheel for each crew.\n\nBread\n-----\n\nBread is baked in the morning.\n"
+        "Moon cheese is handed out on every second Monday, one wheel for each crew.\n\n"
+        "Bread\n-----\n\nBread is baked in the morning.\n"
     ),
     "source/air.rst": (
         "Air\n===\n\nScrubbers\n---------\n\nThe scrubbers take carbon dioxide out of the air.\n"

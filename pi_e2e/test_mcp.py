@@ -1,10 +1,12 @@
-"""The MCP server inside Pi 1.6, which speaks the protocol itself."""
+"""The MCP server as the protocol's own client drives it, and Pi 1.6, which speaks it too."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 
-from conftest import QUESTION
+from conftest import QUESTION, TOOL
+from mcp import Client, StdioServerParameters
 from sandbox import BIN, Sandbox
 from scripted_llm import ScriptedModel, calls
 
@@ -20,3 +22,25 @@ def test_pi_asks_the_mcp_server(tmp_path, installed, served):
     names = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
     assert MCP_TOOL in names, done.stderr
     assert "every second Monday" in model.tool_result
+
+
+def test_the_client_of_the_protocol_gets_text_and_structure(served):
+    async def drive():
+        command = StdioServerParameters(
+            command=str(BIN / "doxtr-rag"), args=["mcp"], cwd=str(served)
+        )
+        async with Client(command) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            found = await client.call_tool(TOOL, {"query": QUESTION, "top_k": 2})
+            read = await client.call_tool("kb_read", {"doc": "food", "section": "bread"})
+            unknown = await client.call_tool("kb_doc", {"doc": "fodd"})
+        return tools, found, read, unknown
+
+    tools, found, read, unknown = asyncio.run(drive())
+    assert {TOOL, "kb_doc", "kb_read"} == tools.keys()
+    assert all(tool.annotations.read_only_hint for tool in tools.values())
+    assert found.structured_content["hits"][0]["citation"] == "[Food §Moon cheese]"
+    assert "every second Monday" in found.content[0].text
+    assert read.structured_content["before"]["title"] == "Moon cheese"
+    assert unknown.is_error
+    assert "did you mean food" in unknown.content[0].text
