@@ -8,12 +8,15 @@ import pytest
 from doxtr_rag.core.addressing import section_id
 from doxtr_rag.core.display import without_controls
 from doxtr_rag.core.documents import StoredChunk
+from doxtr_rag.core.errors import ConfigError
 from doxtr_rag.core.ports import Degradation
 from doxtr_rag.core.ranking import Hit, best_sections, reciprocal_rank_fusion
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.scrub import scrub
 from doxtr_rag.retrieval.citations import citation, quote
 from doxtr_rag.retrieval.render import render_answer
+from doxtr_rag.servers.endpoints import checked
+from doxtr_rag.servers.identity import proof
 
 VECTORS = Path(__file__).parent.parent / "doxtr_rag/pi_extension/contract/vectors"
 
@@ -103,6 +106,24 @@ def test_fusion_of_stores(case):
     assert [h.score / best[0].score for h in best] == pytest.approx(
         [e["score"] for e in case["expected"]], abs=1e-12
     )
+
+
+@pytest.mark.parametrize("case", vectors("identity"))
+def test_identity(case):
+    case = expanded(case)
+    said = proof(case["token"], case["kb_id"], int(case["port"]), case["nonce"])
+    assert said == case["proof"]
+
+
+@pytest.mark.parametrize("case", vectors("endpoints"))
+def test_endpoints(case):
+    if case["valid"]:
+        read = checked(case["document"], Path("endpoints.json"))
+        assert read.kb_id == case["document"]["kb_id"]
+        assert read.stores["private"].record() == case["document"]["private"]
+    else:
+        with pytest.raises(ConfigError, match=r"endpoints\.json is not usable"):
+            checked(case["document"], Path("endpoints.json"))
 
 
 @pytest.mark.parametrize("case", vectors("render"))
