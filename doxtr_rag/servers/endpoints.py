@@ -130,9 +130,9 @@ def checked(record: Any, place: Path) -> Endpoints:
 
 
 def _target(fields: Mapping[str, Any]) -> StoreTarget:
-    values = dict(fields)
-    values["header_keys"] = tuple(values["header_keys"])
-    return StoreTarget(**values)
+    # A later version may have added fields.
+    values = {name: fields[name] for name in StoreTarget.__slots__}
+    return StoreTarget(**{**values, "header_keys": tuple(fields["header_keys"])})
 
 
 def _port(url: str | None) -> int | None:
