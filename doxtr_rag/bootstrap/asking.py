@@ -57,7 +57,7 @@ def knowledge_base(project: Project, scopes: Sequence[Scope]) -> Iterator[Knowle
             stores = [ServedStore(client, STORE_NAMES[scope], scope) for scope in scopes]
         asked = Retriever(
             fingerprint=project.profile.fingerprint,
-            embedder=cache(lambda: query_embedder(project, client)),
+            embedder=cache(lambda: query_embedder(project, client, stack)),
             stores=stores,
             degraded=[Degradation(error.kind, str(error)) for error in failures],
         )

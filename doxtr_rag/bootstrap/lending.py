@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
 from doxtr_rag.bootstrap.project import Project, model
 from doxtr_rag.core.documents import Vector
@@ -22,38 +23,50 @@ def connect(project: Project, *, of_any_version: bool = False) -> JsonClient | N
     state_dir = project.settings.state_dir
     try:
         endpoints, token = read_endpoints(state_dir), read_token(state_dir)
-        if endpoints is None or endpoints.api_url is None or token is None:
-            return None
-        client = JsonClient(endpoints.api_url)
-        version = prove(client, endpoints.kb_id, token)
     except DoxtrRagError:
         return None
-    if of_any_version or version == VERSION:
+    if endpoints is None or endpoints.api_url is None or token is None:
+        return None
+    client = JsonClient(endpoints.api_url)
+    try:
+        version = prove(client, endpoints.kb_id, token)
+    except DoxtrRagError:
+        version = ""
+    if version and (of_any_version or version == VERSION):
         return client
     client.close()
     return None
 
 
-def query_embedder(project: Project, client: JsonClient | None) -> Embedder:
+def query_embedder(project: Project, client: JsonClient | None, stack: ExitStack) -> Embedder:
     """Return what embeds a question: the address in the environment, the server, a model here."""
-    return _served_embedder(project, client) or model(project).embedder()
+    return _served_embedder(project, client, stack) or model(project).embedder()
 
 
-def lent_model(project: Project) -> Model:
-    """Return the project's model for a build; a server that runs does the embedding."""
+def lent_model(project: Project, stack: ExitStack) -> Model:
+    """Return the project's model for a build; a server that runs does the embedding.
+
+    `stack` closes the connection to it.
+    """
     own = model(project)
 
     def embedder() -> Embedder:
-        served = _served_embedder(project, connect(project))
+        client = connect(project)
+        if client is not None:
+            stack.callback(client.close)
+        served = _served_embedder(project, client, stack)
         return own.embedder() if served is None else LentEmbedder(served, own.embedder)
 
     return Model(own.fingerprint, own.dimension, own.counter, embedder)
 
 
-def _served_embedder(project: Project, client: JsonClient | None) -> ServedEmbedder | None:
+def _served_embedder(
+    project: Project, client: JsonClient | None, stack: ExitStack
+) -> ServedEmbedder | None:
     url = project.environment.embed_url
     if url is not None:
         client = JsonClient(url.removesuffix("/").removesuffix("/embed"))
+        stack.callback(client.close)
     if client is None:
         return None
     profile = project.profile

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -176,6 +177,8 @@ def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerS
         )
     finally:
         os.close(handle)
+    # Collects the child's status when it ends, however long this process lives.
+    threading.Thread(target=process.wait, daemon=True).start()
     return _awaited(project, process, log)
 
 

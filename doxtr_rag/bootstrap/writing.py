@@ -24,6 +24,7 @@ from doxtr_rag.core.ports import ChunkStore, Progress
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.indexing.engine import IngestionEngine, RunOptions
 from doxtr_rag.indexing.report import RunReport
+from doxtr_rag.indexing.vectors import Model
 from doxtr_rag.indexing.withdrawal import privacy, withdraw_private
 from doxtr_rag.storage import (
     BuildCache,
@@ -61,7 +62,7 @@ def ingest(
                 raise StoreUnavailableError(f"{error}; {leak}") from error
             raise
         build_cache = stack.enter_context(closing(BuildCache(settings.cache_db)))
-        engine = _engine(project, stores, build_cache, progress)
+        engine = _engine(project, lent_model(project, stack), stores, build_cache, progress)
         with _recorded(stores[Scope.LOCAL_PRIVATE], harvest) as record:
             report = engine.ingest(harvest)
             record(report)
@@ -126,6 +127,7 @@ def _locked(folder: Path, say: Say) -> AbstractContextManager[StoreLock]:
 
 def _engine(
     project: Project,
+    model: Model,
     stores: Mapping[Scope, EmbeddedStore],
     build_cache: BuildCache,
     progress: Progress,
@@ -136,7 +138,7 @@ def _engine(
         refresh_indexes([s for s in stores.values() if s in outdated], profile.collection)
 
     return IngestionEngine(
-        model=lent_model(project),
+        model=model,
         stores=stores,
         cache=build_cache,
         options=RunOptions(settings.chunk_limits(profile), allow_shrink=settings.allow_shrink),

@@ -1,0 +1,331 @@
+"""The server as a process: found, shared, replaced, killed; and what builds and questions use."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+import pytest
+from sphinx_project import Page, Project, build, child_environment
+
+from doxtr_rag import bootstrap
+from doxtr_rag.bootstrap.lending import LentEmbedder, connect, lent_model
+from doxtr_rag.bootstrap.project import model
+from doxtr_rag.bootstrap.serving import LOCK_FILE
+from doxtr_rag.cli.main import main
+from doxtr_rag.core.errors import ServerGoneError
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.servers.endpoints import read_endpoints, read_token
+from doxtr_rag.storage import lock_holder
+
+pytestmark = [pytest.mark.usefixtures("tiny_model_dir"), pytest.mark.slow]
+
+PAGES = {
+    "index": Page("Demo", [("Intro", "Welcome here.")], children=["guide", "notes"]),
+    "guide": Page("Guide", [("Ports", "Open port 8000 for the server."), ("Logs", "Read logs.")]),
+    "notes": Page("Notes", [("Plan", "Nobody may see the plan.")], scope="LOCAL_PRIVATE"),
+}
+QUESTIONS = ["which port is open", "plan", "logs of the server", "welcome"]
+
+
+def free_ports(count):
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in held]
+    for listener in held:
+        listener.close()
+    return ports
+
+
+def settings(ports):
+    return dict(zip(("rag_shared_port", "rag_private_port", "rag_embed_port"), ports, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _children_find_the_tiny_profile(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", child_environment()["PYTHONPATH"])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, tiny_model_dir):
+    root = tmp_path_factory.mktemp("serve") / "work"
+    Project(PAGES, settings(free_ports(3))).write(root)
+    assert build(root).status == 0
+    return root
+
+
+@pytest.fixture
+def copied(built, tmp_path):
+    """Return a copy of the project; servers of the copies are stopped in the end."""
+    roots = []
+
+    def copy(name="work"):
+        root = tmp_path / name
+        shutil.copytree(built, root)
+        roots.append(root)
+        return root
+
+    yield copy
+    for root in roots:
+        project = bootstrap.find_project(None, root)
+        bootstrap.stop(project)
+        assert bootstrap.server_status(project) is None
+
+
+@pytest.fixture
+def root(copied):
+    return copied()
+
+
+def project_of(root):
+    return bootstrap.find_project(None, root)
+
+
+def pid_of(root):
+    return bootstrap.server_status(project_of(root)).pid
+
+
+def wait_until(is_true, seconds=15.0):
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_a_second_start_finds_the_first_server(root):
+    first = bootstrap.start_detached(project_of(root))
+    again = bootstrap.start_detached(project_of(root))
+    assert (first.pid, first.endpoints) == (again.pid, again.endpoints)
+    assert first.health["stores"]["shared"]["chunks"] > 0
+    log = (root / ".doxtr" / "server.log").read_text()
+    assert read_token(root / ".doxtr") not in log
+
+
+def test_starts_at_the_same_time_give_one_server(root):
+    command = [sys.executable, "-m", "doxtr_rag", "serve", "--detach", "--json"]
+    starts = [
+        subprocess.Popen(command, cwd=root, env=child_environment(), stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    answers = [json.loads(start.communicate(timeout=90)[0]) for start in starts]
+    assert all(answer["ok"] for answer in answers)
+    assert len({answer["data"]["pid"] for answer in answers}) == 1
+
+
+def test_a_stopped_server_leaves_its_ports_and_takes_its_token(root):
+    state = root / ".doxtr"
+    started = bootstrap.start_detached(project_of(root))
+    token = read_token(state)
+    assert bootstrap.stop(project_of(root)) == started.pid
+    assert bootstrap.stop(project_of(root)) is None
+    assert read_token(state) is None
+    assert read_endpoints(state) == started.endpoints.stopped()
+    restarted = bootstrap.start_detached(project_of(root))
+    assert restarted.endpoints == started.endpoints
+    assert read_token(state) != token
+
+
+def test_a_killed_server_is_no_server_and_is_replaced(root):
+    started = bootstrap.start_detached(project_of(root))
+    os.kill(started.pid, signal.SIGKILL)
+    wait_until(lambda: bootstrap.server_status(project_of(root)) is None)
+    assert connect(project_of(root)) is None
+    restarted = bootstrap.start_detached(project_of(root))
+    assert restarted.endpoints == started.endpoints
+    assert restarted.pid != started.pid
+
+
+def test_a_terminated_server_ends_with_zero(root):
+    command = [sys.executable, "-m", "doxtr_rag", "serve"]
+    process = subprocess.Popen(
+        command, cwd=root, env=child_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_until(lambda: bootstrap.server_status(project_of(root)) is not None)
+    process.terminate()
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert b"has ended" in out
+
+
+def test_a_server_that_nobody_asks_ends_by_itself(root):
+    bootstrap.start_detached(project_of(root), 1.0)
+    wait_until(lambda: bootstrap.server_status(project_of(root)) is None or time.sleep(1.5))
+
+
+def test_two_projects_that_want_the_same_ports_never_mix(copied):
+    one, two = copied("one"), copied("two")
+    first, second = (bootstrap.start_detached(project_of(root)) for root in (one, two))
+    ports = [
+        {t.port for t in s.endpoints.stores.values()} | {s.endpoints.api_port}
+        for s in (first, second)
+    ]
+    assert not ports[0] & ports[1]
+    assert first.endpoints.kb_id != second.endpoints.kb_id
+    # What leads to the other server, as a copied folder or a hostile file would.
+    shutil.copy(two / ".doxtr" / "endpoints.json", one / ".doxtr" / "endpoints.json")
+    assert connect(project_of(one)) is None
+    os.kill(first.pid, signal.SIGTERM)
+    wait_until(lambda: lock_holder(one / ".doxtr", LOCK_FILE) is None)
+
+
+def test_whoever_has_the_port_gets_nothing(root):
+    wanted = project_of(root).settings.embed_port
+    heard = []
+    with socket.create_server(("127.0.0.1", wanted)) as squatter:
+
+        def listen():
+            connection, _ = squatter.accept()
+            heard.append(connection.recv(100))
+            connection.close()
+
+        threading.Thread(target=listen, daemon=True).start()
+        started = bootstrap.start_detached(project_of(root))
+        assert started.endpoints.api_port != wanted
+        assert heard == []
+
+
+def test_a_squatter_of_a_dead_server_never_sees_the_token(root):
+    started = bootstrap.start_detached(project_of(root))
+    token = read_token(root / ".doxtr")
+    os.kill(started.pid, signal.SIGKILL)
+    heard = []
+    wait_until(lambda: bootstrap.server_status(project_of(root)) is None)
+    with socket.create_server(("127.0.0.1", started.endpoints.api_port)) as squatter:
+
+        def listen():
+            connection, _ = squatter.accept()
+            heard.append(connection.recv(65536))
+            body = b'{"kb_id":"x","version":"0","proof":"00"}'
+            head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body)
+            connection.sendall(head + body)
+            connection.close()
+
+        threading.Thread(target=listen, daemon=True).start()
+        assert connect(project_of(root)) is None
+    assert b"/identity?nonce=" in heard[0]
+    assert token.encode() not in heard[0]
+    assert b"uthorization" not in heard[0]
+
+
+def hits(root, question, capsys):
+    os.chdir(root)
+    assert main(["search", question, "--json", "--top-k", "4"]) == 0
+    return json.loads(capsys.readouterr().out)["data"]
+
+
+def test_a_question_gets_the_same_answer_with_and_without_a_server(root, capsys, monkeypatch):
+    monkeypatch.chdir(root)
+    alone = [hits(root, question, capsys) for question in QUESTIONS]
+    bootstrap.start_detached(project_of(root))
+    assert [hits(root, question, capsys) for question in QUESTIONS] == alone
+
+
+def test_what_a_build_adds_is_found_at_once(root, capsys, monkeypatch):
+    monkeypatch.chdir(root)
+    bootstrap.start_detached(project_of(root))
+    hits(root, "zebra", capsys)
+    grown = PAGES | {"zoo": Page("Zoo", [("Zebra", "A zebra has stripes.")])}
+    grown["index"] = Page("Demo", [("Intro", "Welcome.")], children=["guide", "notes", "zoo"])
+    Project(grown, settings(list(ports_of(root)))).write(root)
+    assert build(root).status == 0
+    found = hits(root, "zebra", capsys)
+    assert found["hits"][0]["document"] == "zoo"
+    assert found["degraded"] == []
+
+
+def ports_of(root):
+    known = project_of(root).settings
+    return known.shared_port, known.private_port, known.embed_port
+
+
+def test_a_build_has_the_server_embed(root):
+    project = project_of(root)
+    bootstrap.start_detached(project)
+    texts = ["one text", "another text", "one text"]
+    with ExitStack() as stack:
+        lent = lent_model(project, stack).embedder()
+        assert isinstance(lent, LentEmbedder)
+        there = dict(pair for batch in lent.embed(texts) for pair in batch)
+    here = dict(pair for batch in model(project).embedder().embed(texts) for pair in batch)
+    assert there == here
+
+
+def test_a_build_goes_on_alone_when_the_server_is_killed(root):
+    project = project_of(root)
+    pid = bootstrap.start_detached(project).pid
+    stack = ExitStack()
+    embedder = lent_model(project, stack).embedder()
+    texts = [f"text number {at} of many" for at in range(200)]
+    batches = embedder.embed(texts)
+    done = dict(next(batches))
+    os.kill(pid, signal.SIGKILL)
+    for batch in batches:
+        done.update(batch)
+    assert set(done) == set(range(200))
+    assert embedder.counts.texts >= 200
+    stack.close()
+
+
+def test_many_questions_at_once_lose_none(root):
+    bootstrap.start_detached(project_of(root))
+    with bootstrap.knowledge_base(project_of(root), list(Scope)) as base:
+        assert base.client is not None
+        found = []
+
+        def ask(question):
+            found.append(base.retriever.retrieve(question, top_k=2).passages)
+
+        threads = [threading.Thread(target=ask, args=(QUESTIONS[at % 4],)) for at in range(32)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert len(found) == 32
+    assert all(found)
+
+
+def test_a_server_of_another_model_is_replaced_by_the_next_build(root):
+    project = project_of(root)
+    before = bootstrap.start_detached(project)
+    path = root / ".doxtr" / "endpoints.json"
+    other = json.loads(path.read_text())
+    other["embedding"]["fingerprint"] = "0" * 64
+    path.write_text(json.dumps(other))
+    bootstrap.serve_after_build(project, lambda _: None)
+    assert bootstrap.server_status(project) is None
+    assert read_endpoints(root / ".doxtr").fingerprint == project.profile.fingerprint
+    assert before.pid
+
+
+def test_a_server_that_cannot_start_says_why(root, monkeypatch):
+    monkeypatch.setattr("doxtr_rag.bootstrap.serving.LOG_LINES_SHOWN", 3)
+    (root / ".doxtr" / "settings.json").rename(root / "settings.json")
+    project = bootstrap.find_project(root / "source")
+    with pytest.raises(ServerGoneError, match=r"did not start: .*run sphinx-build"):
+        bootstrap.start_detached(project)
+    (root / "settings.json").rename(root / ".doxtr" / "settings.json")
+
+
+def test_without_a_server_the_commands_say_so(root, capsys, monkeypatch):
+    monkeypatch.chdir(root)
+    assert main(["serve", "--status", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"] == "store_server_down"
+    assert main(["serve", "--stop"]) == 0
+    assert "no server was running" in capsys.readouterr().out
+
+
+def test_a_build_leaves_a_server_where_that_is_wanted(root):
+    """In a process of its own, since the server has to outlive it."""
+    environment = child_environment() | {"CI": "false"}
+    command = [sys.executable, "-m", "sphinx", "-b", "rag", "source", "out"]
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the server of the knowledge base runs at" in done.stdout
+    assert bootstrap.server_status(project_of(root)).health["idle_exit_s"] == 1800.0
