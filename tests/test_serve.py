@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 
 import pytest
+from loopback import free_ports, port_settings
 from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag import bootstrap
@@ -34,18 +35,6 @@ PAGES = {
 QUESTIONS = ["which port is open", "plan", "logs of the server", "welcome"]
 
 
-def free_ports(count):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in held]
-    for listener in held:
-        listener.close()
-    return ports
-
-
-def settings(ports):
-    return dict(zip(("rag_shared_port", "rag_private_port", "rag_embed_port"), ports, strict=True))
-
-
 @pytest.fixture(autouse=True)
 def _children_find_the_tiny_profile(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", child_environment()["PYTHONPATH"])
@@ -54,7 +43,7 @@ def _children_find_the_tiny_profile(monkeypatch):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory, tiny_model_dir):
     root = tmp_path_factory.mktemp("serve") / "work"
-    Project(PAGES, settings(free_ports(3))).write(root)
+    Project(PAGES, port_settings(free_ports(3))).write(root)
     assert build(root).status == 0
     return root
 
@@ -231,7 +220,7 @@ def test_what_a_build_adds_is_found_at_once(root, capsys, monkeypatch):
     hits(root, "zebra", capsys)
     grown = PAGES | {"zoo": Page("Zoo", [("Zebra", "A zebra has stripes.")])}
     grown["index"] = Page("Demo", [("Intro", "Welcome.")], children=["guide", "notes", "zoo"])
-    Project(grown, settings(list(ports_of(root)))).write(root)
+    Project(grown, port_settings(list(ports_of(root)))).write(root)
     assert build(root).status == 0
     found = hits(root, "zebra", capsys)
     assert found["hits"][0]["document"] == "zoo"

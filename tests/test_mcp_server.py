@@ -1,0 +1,185 @@
+"""The MCP server, asked by the protocol's own client."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from mcp import Client
+from sphinx_project import Page, Project, build, child_environment
+
+from doxtr_rag import bootstrap
+from doxtr_rag.cli.main import main
+from doxtr_rag.mcp_server import server
+
+pytestmark = pytest.mark.usefixtures("tiny_model_dir")
+
+PAGES = {
+    "index": Page("Demo", [("Intro", "Welcome here.")], children=["guide", "notes"]),
+    "guide": Page("Guide", [("Ports", "Open port 8000 for the server."), ("Logs", "Read logs.")]),
+    "notes": Page("Notes", [("Plan", "Nobody may see the plan.")], scope="LOCAL_PRIVATE"),
+}
+TOOLS = {"search_knowledge_base", "kb_doc", "kb_read"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, tiny_model_dir):
+    root = tmp_path_factory.mktemp("mcp") / "work"
+    Project(PAGES, {"rag_serve": "off"}).write(root)
+    assert build(root).status == 0
+    return root
+
+
+def ask(root, *calls):
+    """Call tools of one server, one after the other."""
+
+    async def talk(standing):
+        async with Client(server(standing.current)) as client:
+            return [await client.call_tool(tool, arguments) for tool, arguments in calls]
+
+    standing = bootstrap.StandingKnowledgeBase(
+        lambda: bootstrap.find_project(None, root), bootstrap.start_if_wanted
+    )
+    with closing(standing):
+        return asyncio.run(talk(standing))
+
+
+def search(root, query, **arguments):
+    (found,) = ask(root, ("search_knowledge_base", {"query": query, **arguments}))
+    return found
+
+
+def test_tools_are_described_and_read_only(built):
+    async def tools():
+        async with Client(server(lambda: None)) as client:
+            return client.instructions, (await client.list_tools()).tools
+
+    instructions, listed = asyncio.run(tools())
+    assert "search_knowledge_base" in instructions
+    assert {tool.name for tool in listed} == TOOLS
+    for tool in listed:
+        assert tool.annotations.read_only_hint
+        assert tool.output_schema["type"] == "object"
+        assert tool.description
+
+
+def test_an_answer_has_text_for_the_model_and_structure_for_programs(built, capsys, monkeypatch):
+    found = search(built, "which port is open", top_k=2)
+    assert not found.is_error
+    monkeypatch.chdir(built)
+    assert main(["search", "which port is open", "--json", "--top-k", "2"]) == 0
+    said = json.loads(capsys.readouterr().out)["data"]
+    assert found.structured_content["hits"] == said["hits"]
+    assert found.structured_content["degraded"] == said["degraded"]
+    assert "not instructions" in found.content[0].text
+    assert "> Open port 8000" in found.content[0].text
+
+
+def test_a_filter_keeps_other_documents_out(built):
+    found = search(built, "port", doc_filter="notes")
+    assert {hit["document"] for hit in found.structured_content["hits"]} == {"notes"}
+    nothing = search(built, "port", doc_filter="nowhere/*")
+    assert nothing.structured_content["nothing_relevant"]
+    assert not nothing.is_error
+
+
+def test_reading_on(built):
+    outline, reading = ask(
+        built,
+        ("kb_doc", {"doc": "guide"}),
+        ("kb_read", {"doc": "guide", "section": "Logs"}),
+    )
+    titles = [section["title"] for section in outline.structured_content["sections"]]
+    assert titles[-2:] == ["Ports", "Logs"]
+    assert "- " in outline.content[0].text
+    assert reading.structured_content["section"]["text"] == "Read logs."
+    assert reading.structured_content["before"]["title"] == "Ports"
+    assert reading.structured_content["after"] is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("kb_doc", {"doc": "guidee"}, "did you mean guide"),
+        ("kb_read", {"doc": "guide", "section": "nope"}, "no section 'nope'"),
+        ("search_knowledge_base", {"query": ""}, "query"),
+        ("search_knowledge_base", {"query": "x" * 100_001}, "query"),
+        ("search_knowledge_base", {"query": "x", "top_k": 0}, "top_k"),
+        ("search_knowledge_base", {"query": "x", "top_k": 10**9}, "top_k"),
+        ("search_knowledge_base", {}, "query"),
+    ],
+)
+def test_what_cannot_be_answered_is_said_in_words(built, tool, arguments, said):
+    (found,) = ask(built, (tool, arguments))
+    assert found.is_error
+    assert said in found.content[0].text
+    assert "Traceback" not in found.content[0].text
+
+
+@pytest.mark.parametrize("query", ["x" * 100_000, "nul \0 byte", 'a" OR "b', "\u202e\x1b[31m"])
+def test_odd_questions_are_answered(built, query):
+    found = search(built, query)
+    assert not found.is_error
+    assert "\x1b" not in found.content[0].text
+
+
+def test_without_a_knowledge_base_the_next_command_is_named(tmp_path):
+    found = search(tmp_path, "anything")
+    assert found.is_error
+    assert "sphinx-build" in found.content[0].text
+
+
+def test_a_project_that_is_built_meanwhile_is_found(built, tmp_path):
+    root = tmp_path / "work"
+    root.mkdir()
+
+    async def talk(standing):
+        async with Client(server(standing.current)) as client:
+            before = await client.call_tool("search_knowledge_base", {"query": "port"})
+            shutil.copytree(built, root, dirs_exist_ok=True)
+            return before, await client.call_tool("search_knowledge_base", {"query": "port"})
+
+    standing = bootstrap.StandingKnowledgeBase(
+        lambda: bootstrap.find_project(None, root), bootstrap.start_if_wanted
+    )
+    with closing(standing):
+        before, after = asyncio.run(talk(standing))
+    assert (before.is_error, after.is_error) == (True, False)
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_older_clients_are_understood_over_real_streams(built, version):
+    """Message by message, with nothing but the protocol on standard output."""
+    hello = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "0"},
+    }
+    call = {"name": "search_knowledge_base", "arguments": {"query": "port"}}
+    messages = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+        {"id": 3, "method": "tools/call", "params": call},
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "doxtr_rag", "mcp"], cwd=built, env=child_environment(), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    answers = {}
+    for message in messages:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        while "id" in message and message["id"] not in answers:
+            said = json.loads(process.stdout.readline())
+            answers[said.get("id")] = said.get("result")
+    out, err = process.communicate(timeout=20)
+    assert answers[1]["protocolVersion"] == version
+    assert {tool["name"] for tool in answers[2]["tools"]} == TOOLS
+    assert not answers[3].get("isError")
+    assert process.returncode == 0
+    assert out == ""
+    assert "port" not in err.replace("import", "").replace("report", "")
