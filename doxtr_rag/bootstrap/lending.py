@@ -12,7 +12,7 @@ from doxtr_rag.core.ports import Embedder, EmbeddingCounts
 from doxtr_rag.core.version import VERSION
 from doxtr_rag.indexing.vectors import Model
 from doxtr_rag.servers.client import JsonClient, ServedEmbedder, prove
-from doxtr_rag.servers.endpoints import read_endpoints, read_token
+from doxtr_rag.servers.endpoints import FILE_NAME, read_endpoints, read_token
 
 
 def connect(project: Project, *, of_any_version: bool = False) -> JsonClient | None:
@@ -20,9 +20,9 @@ def connect(project: Project, *, of_any_version: bool = False) -> JsonClient | N
 
     A server of another version of this package does not count, unless it is asked for.
     """
-    state_dir = project.settings.state_dir
+    place = project.environment.endpoints or project.settings.state_dir / FILE_NAME
     try:
-        endpoints, token = read_endpoints(state_dir), read_token(state_dir)
+        endpoints, token = read_endpoints(place.parent, place.name), read_token(place.parent)
     except DoxtrRagError:
         return None
     if endpoints is None or endpoints.api_url is None or token is None:

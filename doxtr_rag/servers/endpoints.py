@@ -88,20 +88,20 @@ class Endpoints:
         }
 
 
-def read_endpoints(state_dir: Path) -> Endpoints | None:
+def read_endpoints(state_dir: Path, file_name: str = FILE_NAME) -> Endpoints | None:
     """Return the endpoints of a knowledge base; None before the first were published.
 
     Raises:
         ConfigError: the file was not written by this user's own program, or is malformed.
     """
-    text = _own_text(state_dir / FILE_NAME)
+    text = _own_text(state_dir / file_name)
     if text is None:
         return None
     try:
         record = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"{state_dir / FILE_NAME} is not JSON ({error}): {REPAIR}") from error
-    return checked(record, state_dir / FILE_NAME)
+        raise ConfigError(f"{state_dir / file_name} is not JSON ({error}): {REPAIR}") from error
+    return checked(record, state_dir / file_name)
 
 
 def checked(record: Any, place: Path) -> Endpoints:
