@@ -19,6 +19,7 @@ from doxtr_rag import bootstrap
 from doxtr_rag.bootstrap.lending import LentEmbedder, connect, lent_model
 from doxtr_rag.bootstrap.project import model
 from doxtr_rag.bootstrap.serving import LOCK_FILE
+from doxtr_rag.cli import embed_server
 from doxtr_rag.cli.main import main
 from doxtr_rag.core.errors import ServerGoneError
 from doxtr_rag.core.scope import Scope
@@ -318,3 +319,59 @@ def test_a_build_leaves_a_server_where_that_is_wanted(root):
     assert done.returncode == 0, done.stderr
     assert "the server of the knowledge base runs at" in done.stdout
     assert bootstrap.server_status(project_of(root)).health["idle_exit_s"] == 1800.0
+
+
+def test_endpoints_elsewhere_lead_to_the_server(root, tmp_path, monkeypatch):
+    bootstrap.start_detached(project_of(root))
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    shutil.copy2(root / ".doxtr" / "endpoints.json", moved / "kb.json")
+    shutil.copy2(root / ".doxtr" / "server.token", moved / "server.token")
+    monkeypatch.setenv("DOXTR_RAG_ENDPOINTS", str(moved / "kb.json"))
+    client = connect(project_of(root))
+    assert client is not None
+    client.close()
+    (moved / "kb.json").chmod(0o644)
+    assert connect(project_of(root)) is None
+    monkeypatch.delenv("DOXTR_RAG_ENDPOINTS")
+
+
+def test_a_search_starts_the_server_where_the_project_says_on(root, capsys, monkeypatch):
+    path = root / ".doxtr" / "settings.json"
+    path.write_text(path.read_text().replace('"serve": "auto"', '"serve": "on"'))
+    monkeypatch.chdir(root)
+    assert hits(root, "which port is open", capsys)["hits"]
+    assert bootstrap.server_status(project_of(root)) is not None
+
+
+def test_a_model_alone_is_served_on_its_own_port(root, monkeypatch):
+    (port,) = free_ports(1)
+    command = [sys.executable, "-c", "import doxtr_rag.cli.embed_server as s; s.main()"]
+    options = ["--profile", "tiny", "--port", str(port)]
+    process = subprocess.Popen(
+        [*command, *options], env=child_environment(), stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr.readline().startswith("tiny at http://127.0.0.1:")
+    project = project_of(root)
+    monkeypatch.setenv("DOXTR_RAG_EMBED_URL", f"http://127.0.0.1:{port}/embed")
+    with ExitStack() as stack:
+        lent = lent_model(project_of(root), stack).embedder()
+        assert isinstance(lent, LentEmbedder)
+        there = lent.embed_query("a question")
+    assert there == model(project).embedder().embed_query("a question")
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0", "--profile", "tiny"], "--token-file"),  # noqa: S104 - refused
+        (["--profile", "nothing"], "nothing"),
+        (["--token-file", "missing", "--profile", "tiny"], "missing"),
+    ],
+)
+def test_a_model_server_refuses_what_is_unsafe_or_unknown(options, said, capsys):
+    assert embed_server.main(options) == 2
+    assert said in capsys.readouterr().err

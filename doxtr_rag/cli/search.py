@@ -38,6 +38,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
     """Retrieve and render."""
     project = bootstrap.find_project(arguments.conf)
     scopes = [SCOPES[arguments.scope]] if arguments.scope else list(Scope)
+    if project.settings.serve == "on":
+        bootstrap.start_if_wanted(project)
     with bootstrap.knowledge_base(project, scopes) as base:
         answer = base.retriever.retrieve(arguments.query, top_k=arguments.top_k)
     hits = [hit_record(p, bootstrap.page_url(p.chunk, base.pages)) for p in answer.passages]
