@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from doxtr_rag.config.environment import Environment
 from doxtr_rag.config.schema import SphinxRAGConfig, is_meant_as_key
 from doxtr_rag.config.settings import STATE_FOLDER, ProjectSettings, resolve
 from doxtr_rag.core.errors import ConfigError, StoreUnavailableError
+from doxtr_rag.core.files import replace_text
 
 CONF_NAME = "conf.py"
 SETTINGS_NAME = "settings.json"
@@ -174,7 +174,7 @@ def save_settings(settings: ProjectSettings) -> Path:
     try:
         prepare_state_dir(settings.root)
         if not file.is_file() or file.read_bytes() != text.encode():
-            _replace(file, text)
+            replace_text(file, text)
     except OSError as error:
         raise StoreUnavailableError(
             f"{file} cannot be written ({error.strerror}): check the folder's permissions and space"
@@ -193,17 +193,3 @@ def prepare_state_dir(root: Path) -> Path:
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
     return folder
-
-
-def _replace(file: Path, text: str) -> None:
-    """Put a whole file in place at once, readable by its owner only."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from doxtr_rag.core.contract import contract
 from doxtr_rag.core.errors import ConfigError, StoreUnavailableError
+from doxtr_rag.core.files import replace_text
 
 VERSION = 1
 FILE_NAME = "endpoints.json"
@@ -160,9 +160,9 @@ def publish(state_dir: Path, endpoints: Endpoints, token: str | None) -> None:
     text = json.dumps(endpoints.record(), indent=2) + "\n"
     try:
         if token is not None:
-            _replace(state_dir / TOKEN_NAME, token + "\n")
+            replace_text(state_dir / TOKEN_NAME, token + "\n")
         if _own_text(state_dir / FILE_NAME) != text:
-            _replace(state_dir / FILE_NAME, text)
+            replace_text(state_dir / FILE_NAME, text)
         if token is None:
             (state_dir / TOKEN_NAME).unlink(missing_ok=True)
     except OSError as error:
@@ -210,17 +210,3 @@ def _own_text(path: Path) -> str | None:
                 f"and {REPAIR}"
             )
         return stream.read()
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put a whole file in place at once, readable by its owner only."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
