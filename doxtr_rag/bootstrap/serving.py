@@ -40,7 +40,9 @@ LOCK_FILE = "server.lock"
 LOG_FILE = "server.log"
 DETACHED_IDLE_S = 1800.0
 START_S = 60.0
-STOP_S = 15.0
+STOP_S = 60.0
+"""An embedding that is under way is finished first."""
+
 POLL_S = 0.05
 LOG_LINES_SHOWN = 5
 

@@ -18,8 +18,8 @@ READ_S = 10.0
 EMBED_S = 600.0
 """A batch of long texts on a slow machine takes minutes."""
 
-BATCH_TEXTS = 64
-BATCH_CHARACTERS = 200_000
+BATCH_TEXTS = 32
+BATCH_CHARACTERS = 50_000
 
 
 class JsonClient:
