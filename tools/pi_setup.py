@@ -163,7 +163,7 @@ def _release(folder: Path, release: Release, npm: Path) -> Path:
 
     package = _part(folder / release.name, fill) / "node_modules" / release.package
     manifest = json.loads((package / "package.json").read_text(encoding="utf-8"))
-    return package / manifest["bin"]["pi"]
+    return package / str(manifest["bin"]["pi"])
 
 
 def _run(command: list[str], folder: Path) -> None:
