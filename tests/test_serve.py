@@ -292,6 +292,31 @@ def test_a_server_of_another_model_is_replaced_by_the_next_build(root):
     assert before.pid
 
 
+@pytest.mark.parametrize("kind", ["open", "link", "broken", "folder"])
+def test_endpoints_that_are_not_ours_are_replaced_and_never_used(root, tmp_path, kind):
+    path = root / ".doxtr" / "endpoints.json"
+    if kind == "open":
+        path.chmod(0o666)
+    elif kind == "broken":
+        path.write_text('{"version": 1')
+    else:
+        path.unlink()
+        target = tmp_path / "target.json"
+        target.write_text("{}")
+        path.symlink_to(target) if kind == "link" else path.mkdir()
+    if kind == "folder":
+        with pytest.raises(ServerGoneError, match=r"endpoints cannot be written"):
+            bootstrap.start_detached(project_of(root))
+        path.rmdir()
+        return
+    assert bootstrap.server_status(project_of(root)) is None
+    assert bootstrap.start_detached(project_of(root)).endpoints.api_port
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.is_symlink()
+    if kind == "link":
+        assert target.read_text() == "{}"
+
+
 def test_a_server_that_cannot_start_says_why(root, monkeypatch):
     monkeypatch.setattr("doxtr_rag.bootstrap.serving.LOG_LINES_SHOWN", 3)
     (root / ".doxtr" / "settings.json").rename(root / "settings.json")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 from doxtr_rag.bootstrap.pages import built_page, pages_folder
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, embedder_maker
+from doxtr_rag.core.errors import DoxtrRagError
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
@@ -35,7 +37,7 @@ def model_host(profile: EmbeddingProfile, folders: ModelFolders, device: str) ->
 
 
 def host(project: Project, base: Endpoints, idle_s: float | None, say: Say) -> None:
-    """Serve a knowledge base until something ends it; the addresses are published when it answers.
+    """Serve a knowledge base until something ends it; its addresses are there while it answers.
 
     Raises:
         PortTakenError: no port can be had.
@@ -68,6 +70,8 @@ def host(project: Project, base: Endpoints, idle_s: float | None, say: Say) -> N
         threads.close()
         for store in stores.values():
             store.close()
+        with suppress(DoxtrRagError):  # the folder may be gone
+            publish(project.settings.state_dir, endpoints.stopped(), None)
 
 
 def _placed(base: Endpoints, ports: Mapping[str, int]) -> Endpoints:

@@ -144,13 +144,7 @@ def serve(project: Project, idle_s: float | None, say: Say) -> None:
 
     _kb_id(project)
     with _only_server(prepare_state_dir(project.settings.root)):
-        base = endpoints_of(project, _published(project))
-        try:
-            host(project, base, idle_s, say)
-        finally:
-            last = _published(project)
-            with suppress(DoxtrRagError):  # the folder may be gone
-                publish(project.settings.state_dir, (last or base).stopped(), None)
+        host(project, endpoints_of(project, _published(project)), idle_s, say)
 
 
 def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerStatus:

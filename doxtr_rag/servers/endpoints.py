@@ -161,7 +161,7 @@ def publish(state_dir: Path, endpoints: Endpoints, token: str | None) -> None:
     try:
         if token is not None:
             replace_text(state_dir / TOKEN_NAME, token + "\n")
-        if _own_text(state_dir / FILE_NAME) != text:
+        if _trusted_text(state_dir / FILE_NAME) != text:
             replace_text(state_dir / FILE_NAME, text)
         if token is None:
             (state_dir / TOKEN_NAME).unlink(missing_ok=True)
@@ -173,13 +173,9 @@ def publish(state_dir: Path, endpoints: Endpoints, token: str | None) -> None:
 
 
 def is_published(state_dir: Path, endpoints: Endpoints) -> bool:
-    """Say whether the same lies there already, whatever its ports; cheaper than reading it.
-
-    Raises:
-        ConfigError: the file was not written by this user's own program.
-    """
+    """Say whether the same lies there already, whatever its ports; cheaper than reading it."""
     try:
-        written = json.loads(_own_text(state_dir / FILE_NAME) or "null")
+        written = json.loads(_trusted_text(state_dir / FILE_NAME) or "null")
         ports = {name: written[name]["port"] for name in endpoints.stores}
     except (ValueError, KeyError, TypeError):
         return False
@@ -187,6 +183,14 @@ def is_published(state_dir: Path, endpoints: Endpoints) -> bool:
     for name, port in ports.items():
         record[name]["port"] = port
     return bool(written == record)
+
+
+def _trusted_text(path: Path) -> str | None:
+    """Return a file of our own; None without one, or where it may be somebody else's."""
+    try:
+        return _own_text(path)
+    except ConfigError:
+        return None
 
 
 def _own_text(path: Path) -> str | None:
@@ -201,12 +205,13 @@ def _own_text(path: Path) -> str | None:
         return None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): {REPAIR}") from error
+    status = os.fstat(descriptor)
+    is_ours = status.st_uid in {os.geteuid(), 0} and not status.st_mode & 0o077
+    if not stat.S_ISREG(status.st_mode) or not is_ours:
+        os.close(descriptor)
+        raise ConfigError(
+            f"{path} could have been written by somebody else: check who did, remove it, "
+            f"and {REPAIR}"
+        )
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
-        status = os.fstat(descriptor)
-        is_ours = status.st_uid in {os.geteuid(), 0} and not status.st_mode & 0o077
-        if not stat.S_ISREG(status.st_mode) or not is_ours:
-            raise ConfigError(
-                f"{path} could have been written by somebody else: check who did, remove it, "
-                f"and {REPAIR}"
-            )
         return stream.read()

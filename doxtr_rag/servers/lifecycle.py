@@ -132,7 +132,11 @@ class _Server(uvicorn.Server):
         while not self.started:
             await asyncio.sleep(LOOK_EVERY_S / 10)
         self._gate.seen = time.monotonic()
-        await asyncio.to_thread(self._when_ready)
+        try:
+            await asyncio.to_thread(self._when_ready)
+        except DoxtrRagError:
+            self._end()
+            raise
         while self._idle_s is not None:
             await asyncio.sleep(LOOK_EVERY_S)
             is_idle = time.monotonic() - self._gate.seen > self._idle_s
