@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,10 +22,31 @@ EMBED_S = 600.0
 
 BATCH_TEXTS = 32
 BATCH_CHARACTERS = 50_000
+CONNECTIONS = 100
+IDLE_S = 30.0
+"""Seconds that a connection is kept; the server keeps it for longer."""
+
+FLOAT_BYTES = 4
+
+
+class _NewConnectionError(Exception):
+    """A request would have opened a connection to nobody knows whom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom a client expects to reach: a knowledge base, and the secret that its server has."""
+
+    kb_id: str
+    token: str
 
 
 class JsonClient:
-    """JSON requests to one address on this machine or elsewhere."""
+    """JSON requests to one address on this machine or elsewhere.
+
+    Once it is authorised, the server proves itself anew before each new connection to it: whoever
+    takes the port of a server that ended learns neither token nor question.
+    """
 
     def __init__(self, url: str) -> None:
         import httpx  # noqa: PLC0415 - a tenth of a second, and a build without changes asks nobody
@@ -31,13 +54,34 @@ class JsonClient:
         self.url = url
         self._http: httpx.Client = httpx.Client(
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
+            limits=httpx.Limits(
+                max_connections=CONNECTIONS,
+                max_keepalive_connections=CONNECTIONS,
+                keepalive_expiry=IDLE_S,
+            ),
             trust_env=False,  # loopback is never reached through a proxy
             follow_redirects=False,
         )
+        self._identity: Identity | None = None
 
-    def authorise(self, token: str) -> None:
-        """Send a token with every request from here on."""
-        self._http.headers["Authorization"] = f"Bearer {token}"
+    def authorise(self, identity: Identity) -> None:
+        """Send a token with every request from here on, to the server that proves to have it."""
+        self._identity = identity
+
+    def check(self, identity: Identity) -> str:
+        """Return the version of the server that answers, once it has proven who it is.
+
+        Raises:
+            ServerGoneError: something else answers there, or nothing.
+        """
+        nonce, port = make_nonce(), urlsplit(self.url).port or 0
+        # Not kept: nobody else may use a connection to whom has proven nothing yet.
+        said = self._exchange("GET", f"/identity?nonce={nonce}", None, {"connection": "close"})
+        if not same(str(said.get("proof")), proof(identity.token, identity.kb_id, port, nonce)):
+            raise ServerGoneError(
+                f"port {port} is not this knowledge base's server: run doxtr-rag serve --detach"
+            )
+        return str(said.get("version", ""))
 
     def get(self, path: str) -> dict[str, Any]:
         """Return the answer to a GET request.
@@ -58,20 +102,47 @@ class JsonClient:
         return self._send("POST", path, body, timeout_s)
 
     def _send(self, method: str, path: str, body: object, timeout_s: float) -> dict[str, Any]:
+        identity = self._identity
+        if identity is None:
+            return self._exchange(method, path, body, {}, timeout_s)
+        headers = {"authorization": f"Bearer {identity.token}"}
+        try:
+            return self._exchange(method, path, body, headers, timeout_s, _refuse_new_connection)
+        except _NewConnectionError:
+            self.check(identity)
+            return self._exchange(method, path, body, headers, timeout_s)
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        headers: Mapping[str, str],
+        timeout_s: float = READ_S,
+        watch: Callable[[str, object], None] | None = None,
+    ) -> dict[str, Any]:
         import httpx  # noqa: PLC0415 - see __init__
 
-        timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
         try:
-            response = self._http.request(method, self.url + path, json=body, timeout=timeout)
+            response = self._http.request(
+                method,
+                self.url + path,
+                # ASCII, so that half a surrogate pair arrives as it was given.
+                content=None if body is None else json.dumps(body).encode(),
+                headers={"content-type": "application/json", **headers},
+                timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
+                extensions={"trace": watch} if watch else None,
+            )
             said = response.json()
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise ServerGoneError(
                 f"{self.url} does not answer ({type(error).__name__}): run doxtr-rag serve --status"
             ) from error
         if response.is_error or not isinstance(said, dict):
             fields = said if isinstance(said, dict) else {}
+            unsaid = f"{self.url} answered with status {response.status_code}"
             raise error_of_kind(
-                str(fields.get("error", "failed")), str(fields.get("message", response.status_code))
+                str(fields.get("error", "failed")), str(fields.get("message", unsaid))
             )
         return said
 
@@ -88,16 +159,15 @@ def prove(client: JsonClient, kb_id: str, token: str) -> str:
     Raises:
         ServerGoneError: something else answers there, or nothing.
     """
-    nonce = make_nonce()
-    port = urlsplit(client.url).port or 0
-    expected = proof(token, kb_id, port, nonce)
-    said = client.get(f"/identity?nonce={nonce}")
-    if not same(str(said.get("proof")), expected):
-        raise ServerGoneError(
-            f"port {port} is not this knowledge base's server: run doxtr-rag serve --detach"
-        )
-    client.authorise(token)
-    return str(said.get("version", ""))
+    identity = Identity(kb_id, token)
+    version = client.check(identity)
+    client.authorise(identity)
+    return version
+
+
+def _refuse_new_connection(event: str, _: object) -> None:
+    if event == "connection.connect_tcp.started":
+        raise _NewConnectionError
 
 
 class ServedStore:
@@ -184,15 +254,27 @@ class ServedEmbedder:
     def _vectors(self, texts: Sequence[str], input_type: str) -> list[Vector]:
         body = {"input": list(texts), "encoding_format": "base64", "input_type": input_type}
         said = self._client.post("/embed", body, EMBED_S)
-        if said["fingerprint"] != self.fingerprint:
+        try:
+            fingerprint, usage = said["fingerprint"], said["usage"]
+            vectors = [wire.vector_of(entry["embedding"]) for entry in said["data"]]
+            counts = [usage[name] for name in ("prompt_tokens", "padded_tokens", "truncated")]
+            added = EmbeddingCounts(len(texts), *map(int, counts))
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._stranger() from error
+        if fingerprint != self.fingerprint:
             raise EmbeddingError(
                 f"{self._client.url} has loaded another model: run doxtr-rag serve --stop"
             )
-        usage = said["usage"]
-        self._counts += EmbeddingCounts(
-            len(texts), usage["prompt_tokens"], usage["padded_tokens"], usage["truncated"]
+        if [len(vector) for vector in vectors] != [FLOAT_BYTES * self.dimension] * len(texts):
+            raise self._stranger()
+        self._counts += added
+        return vectors
+
+    def _stranger(self) -> EmbeddingError:
+        return EmbeddingError(
+            f"{self._client.url} does not answer as doxtr-rag-embed-server does: correct or unset "
+            "DOXTR_RAG_EMBED_URL"
         )
-        return [wire.vector_of(entry["embedding"]) for entry in said["data"]]
 
 
 def _batches(order: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
