@@ -10,20 +10,22 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from loopback import free_ports, port_settings
 from sphinx_project import Page, Project, build, child_environment
+from tiny_profile import FOLDER_VARIABLE
 
 from doxtr_rag import bootstrap
-from doxtr_rag.bootstrap.lending import LentEmbedder, connect, lent_model
+from doxtr_rag.bootstrap.lending import LOCK_FILE, LentEmbedder, connect, lent_model
 from doxtr_rag.bootstrap.project import model
-from doxtr_rag.bootstrap.serving import LOCK_FILE
 from doxtr_rag.cli import embed_server
 from doxtr_rag.cli.main import main
-from doxtr_rag.core.errors import ServerGoneError
+from doxtr_rag.core.errors import ServerGoneError, StoreUnavailableError
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.servers.endpoints import read_endpoints, read_token
+from doxtr_rag.servers.lifecycle import PortTakenError
 from doxtr_rag.storage import lock_holder
 
 pytestmark = [pytest.mark.usefixtures("tiny_model_dir"), pytest.mark.slow]
@@ -85,6 +87,92 @@ def wait_until(is_true, seconds=15.0):
     while not is_true():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)
+
+
+@pytest.fixture
+def foreign_endpoints(copied, monkeypatch):
+    """DOXTR_RAG_ENDPOINTS leads to another project's server, as a sourced file of it would."""
+    other = copied("other")
+    yield bootstrap.start_detached(project_of(other))
+    monkeypatch.delenv("DOXTR_RAG_ENDPOINTS")
+
+
+@pytest.mark.parametrize("other_runs", [True, False])
+def test_a_server_is_looked_at_and_ended_where_it_belongs(
+    root, foreign_endpoints, monkeypatch, other_runs
+):
+    other = root.with_name("other")
+    if not other_runs:
+        bootstrap.stop(project_of(other))
+    monkeypatch.setenv("DOXTR_RAG_ENDPOINTS", str(other / ".doxtr" / "endpoints.json"))
+    assert bootstrap.server_status(project_of(root)) is None
+    own = bootstrap.start_detached(project_of(root))
+    assert own.health["pid"] == own.pid != foreign_endpoints.pid
+    assert own.health["kb_id"] == own.endpoints.kb_id != foreign_endpoints.endpoints.kb_id
+    assert bootstrap.stop(project_of(root)) == own.pid
+    found = bootstrap.server_status(project_of(other))
+    assert (found is not None) is other_runs
+
+
+def test_a_start_repairs_at_once_what_a_killed_server_left(root, monkeypatch):
+    """Its ports lead nobody to whoever has them meanwhile, also when the next start fails."""
+    started = bootstrap.start_detached(project_of(root))
+    os.kill(started.pid, signal.SIGKILL)
+    wait_until(lambda: lock_holder(root / ".doxtr", LOCK_FILE) is None)
+    assert read_token(root / ".doxtr") is not None
+    monkeypatch.setattr("doxtr_rag.bootstrap.hosting.bind", _no_port)
+    with pytest.raises(PortTakenError):
+        bootstrap.serve(project_of(root), None, lambda _: None)
+    assert read_token(root / ".doxtr") is None
+    assert read_endpoints(root / ".doxtr") == started.endpoints.stopped()
+
+
+def _no_port(*_):
+    raise PortTakenError("no free port")
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", "folder"])
+def test_a_log_that_is_another_file_is_not_written(root, tmp_path, kind):
+    log, precious = root / ".doxtr" / "server.log", tmp_path / "precious"
+    precious.write_text("precious")
+    log.unlink(missing_ok=True)
+    if kind == "link":
+        log.symlink_to(precious)
+    elif kind == "second name":
+        log.hardlink_to(precious)
+    else:
+        log.mkdir()
+    with pytest.raises(StoreUnavailableError, match="remove it, then run doxtr-rag serve"):
+        bootstrap.start_detached(project_of(root))
+    assert precious.read_text() == "precious"
+
+
+def test_a_log_is_for_its_owner_alone_and_quotes_no_stranger(root):
+    log = root / ".doxtr" / "server.log"
+    log.write_text("of the last run")
+    log.chmod(0o644)
+    started = bootstrap.start_detached(project_of(root))
+    upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    for said in (
+        f"GET /STRANGER HTTP/1.1\r\nHost: 127.0.0.1\r\n{upgrade}\r\n",
+        "STRANGER no HTTP\r\n\r\n",
+        "POST /embed HTTP/1.1\r\nHost: STRANGER\r\nContent-Length: 9\r\n\r\n",
+    ):
+        with socket.create_connection(("127.0.0.1", started.endpoints.api_port), 5) as stranger:
+            stranger.sendall(said.encode())
+            assert stranger.recv(100).split()[1] in {b"400", b"401", b"403"}
+    assert log.stat().st_mode & 0o777 == 0o600
+    text = log.read_text()
+    assert "STRANGER" not in text
+    assert "Traceback" not in text
+    assert "of the last run" not in text
+
+
+def test_a_server_says_when_its_stores_were_written(root):
+    stores = bootstrap.start_detached(project_of(root)).health["stores"]
+    for store in stores.values():
+        age = datetime.now(timezone.utc) - datetime.fromisoformat(store["updated"])
+        assert timedelta(0) <= age < timedelta(hours=1)
 
 
 def test_a_second_start_finds_the_first_server(root):
@@ -179,7 +267,8 @@ def test_whoever_has_the_port_gets_nothing(root):
         assert heard == []
 
 
-def test_a_squatter_of_a_dead_server_never_sees_the_token(root):
+def test_a_squatter_of_a_dead_server_never_sees_the_token(root, monkeypatch):
+    """Not even where the lock of the server is not looked at."""
     started = bootstrap.start_detached(project_of(root))
     token = read_token(root / ".doxtr")
     os.kill(started.pid, signal.SIGKILL)
@@ -197,9 +286,40 @@ def test_a_squatter_of_a_dead_server_never_sees_the_token(root):
 
         threading.Thread(target=listen, daemon=True).start()
         assert connect(project_of(root)) is None
+        assert heard == []
+        monkeypatch.setenv("DOXTR_RAG_ENDPOINTS", str(root / ".doxtr" / "endpoints.json"))
+        assert connect(project_of(root)) is None
+    monkeypatch.delenv("DOXTR_RAG_ENDPOINTS")
     assert b"/identity?nonce=" in heard[0]
     assert token.encode() not in heard[0]
     assert b"uthorization" not in heard[0]
+
+
+def test_a_copy_of_a_served_folder_does_not_ask_the_server_of_the_first(root, tmp_path):
+    bootstrap.start_detached(project_of(root))
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    client = connect(project_of(root))
+    assert client is not None
+    client.close()
+    assert connect(project_of(copy)) is None
+
+
+def test_a_build_after_a_change_of_model_replaces_the_server(root, tiny_model_dir, tmp_path):
+    bootstrap.start_detached(project_of(root))
+    other = tmp_path / "other-model"
+    shutil.copytree(tiny_model_dir, other)
+    weights = other / "onnx" / "model.onnx_data"
+    changed = bytearray(weights.read_bytes())
+    changed[100] ^= 1
+    weights.write_bytes(changed)
+    environment = child_environment() | {FOLDER_VARIABLE: str(other)}
+    command = [sys.executable, "-m", "sphinx", "-b", "rag", "source", "out"]
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert bootstrap.server_status(project_of(root)) is None
 
 
 def hits(root, question, capsys):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from doxtr_rag.bootstrap.pages import built_page, pages_folder
@@ -19,13 +21,14 @@ from doxtr_rag.core.version import VERSION
 from doxtr_rag.embedding.weights import ModelFolders
 from doxtr_rag.servers.app import Threads, api_app, chroma_app
 from doxtr_rag.servers.chroma_api import ChromaRoutes, CollectionNames
-from doxtr_rag.servers.endpoints import Endpoints, publish
+from doxtr_rag.servers.endpoints import FILE_NAME, Endpoints, publish, read_token
 from doxtr_rag.servers.gate import App, Gate
 from doxtr_rag.servers.identity import make_token
 from doxtr_rag.servers.lifecycle import bind, port_of, run
 from doxtr_rag.servers.model import ModelHost, ModelNames
 from doxtr_rag.servers.stores import OpenStore, ServedStore, StoreHealth
 from doxtr_rag.storage import CollectionView, corpus_stamp, open_reader, stats
+from doxtr_rag.storage.schema import CORPUS_FILE
 
 Say = Callable[[str], None]
 
@@ -58,20 +61,41 @@ def host(project: Project, base: Endpoints, idle_s: float | None, say: Say) -> N
         threads=threads,
     )
 
+    state_dir = project.settings.state_dir
+
     def ready() -> None:
-        publish(project.settings.state_dir, endpoints, token)
+        publish(state_dir, endpoints, token)
         say(f"serving {endpoints.project} at {endpoints.api_url}, process {os.getpid()}")
 
     model.warm_up()
     try:
         gate = Gate(apps, kb_id=endpoints.kb_id, token=token)
-        run(gate, list(listeners.values()), idle_s=idle_s, when_ready=ready)
+        run(
+            gate,
+            list(listeners.values()),
+            idle_s=math.inf if idle_s is None else idle_s,
+            when_ready=ready,
+            can_be_found=lambda: _leads_here(state_dir, token),
+        )
     finally:
         threads.close()
         for store in stores.values():
             store.close()
-        with suppress(DoxtrRagError):  # the folder may be gone
-            publish(project.settings.state_dir, endpoints.stopped(), None)
+        if _leads_here(state_dir, token):
+            with suppress(DoxtrRagError):  # the folder may be full
+                publish(state_dir, endpoints.stopped(), None)
+
+
+def _leads_here(state_dir: Path, token: str) -> bool:
+    """Say whether what is published is of the server with this token.
+
+    It is not once the folder was removed, or is another server's.
+    """
+    try:
+        return read_token(state_dir) == token and (state_dir / FILE_NAME).exists()
+    except DoxtrRagError:
+        # Nobody can say, as when too many files are open.
+        return True
 
 
 def _placed(base: Endpoints, ports: Mapping[str, int]) -> Endpoints:
@@ -120,11 +144,21 @@ def _store(project: Project, scope: Scope, name: str) -> ServedStore:
 
     def look() -> StoreHealth:
         found = stats(folder)
-        return StoreHealth(found.index, "", found.documents, found.chunks, found.fingerprint)
+        counts = (found.documents, found.chunks)
+        return StoreHealth(found.index, "", *counts, found.fingerprint, _last_write(folder))
 
     return ServedStore(
         name, scope, open_store=open_store, stamp=lambda: corpus_stamp(folder), look=look
     )
+
+
+def _last_write(folder: Path) -> str:
+    """Return when a corpus was last written; a commit reaches its log first."""
+    written = 0.0
+    for suffix in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            written = max(written, (folder / f"{CORPUS_FILE}{suffix}").stat().st_mtime)
+    return datetime.fromtimestamp(written, timezone.utc).isoformat(timespec="seconds")
 
 
 def model_record(model: ModelHost) -> dict[str, Any]:
@@ -159,6 +193,7 @@ def _health(
                 "documents": h.documents,
                 "chunks": h.chunks,
                 "fingerprint": h.fingerprint,
+                "updated": h.updated,
                 "detail": h.detail,
             }
             for name, h in found.items()

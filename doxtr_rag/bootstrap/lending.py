@@ -13,19 +13,29 @@ from doxtr_rag.core.version import VERSION
 from doxtr_rag.indexing.vectors import Model
 from doxtr_rag.servers.client import JsonClient, ServedEmbedder, prove
 from doxtr_rag.servers.endpoints import FILE_NAME, read_endpoints, read_token
+from doxtr_rag.storage import lock_holder
+
+LOCK_FILE = "server.lock"
 
 
 def connect(project: Project, *, of_any_version: bool = False) -> JsonClient | None:
     """Return a client of this knowledge base's running server, proven to be it; None without one.
 
-    A server of another version of this package does not count, unless it is asked for.
+    A server of another version of this package or of another model does not count, unless it is
+    asked for. Without DOXTR_RAG_ENDPOINTS the server's lock has to be held here: a folder that is
+    a copy of another has that one's endpoints and token.
     """
-    place = project.environment.endpoints or project.settings.state_dir / FILE_NAME
+    given, state_dir = project.environment.endpoints, project.settings.state_dir
+    if given is None and lock_holder(state_dir, LOCK_FILE) is None:
+        return None
+    place = given or state_dir / FILE_NAME
     try:
         endpoints, token = read_endpoints(place.parent, place.name), read_token(place.parent)
     except DoxtrRagError:
         return None
     if endpoints is None or endpoints.api_url is None or token is None:
+        return None
+    if endpoints.fingerprint != project.profile.fingerprint and not of_any_version:
         return None
     client = JsonClient(endpoints.api_url)
     try:

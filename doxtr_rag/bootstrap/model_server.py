@@ -13,7 +13,7 @@ from doxtr_rag.core.errors import ConfigError
 from doxtr_rag.core.version import VERSION
 from doxtr_rag.servers.app import Threads, embedding_app
 from doxtr_rag.servers.gate import LOOPBACK_NAMES, Gate
-from doxtr_rag.servers.lifecycle import bind_exactly, run
+from doxtr_rag.servers.lifecycle import bind_exactly, port_of, run
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
 SHORTEST_TOKEN = 16
@@ -21,7 +21,7 @@ SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True, slots=True)
 class ModelPlace:
-    """Where a model is served, and the file with the token that it asks for."""
+    """Where a model is served, and the file with the token that it asks for; port 0 is any."""
 
     host: str
     port: int
@@ -50,15 +50,16 @@ def serve_model(
         return {"status": model.state()[0], "version": VERSION, "model": model_record(model)}
 
     listener = bind_exactly(place.host, place.port)
+    port = port_of(listener)
     gate = Gate(
-        {place.port: embedding_app(model, health=health, threads=threads)},
+        {port: embedding_app(model, health=health, threads=threads)},
         kb_id="",
         token=token,
         host_names=frozenset(LOOPBACK_NAMES) if place.is_loopback else None,
     )
     model.warm_up()
     try:
-        address = f"http://{place.host}:{place.port}/embed"
+        address = f"http://{place.host}:{port}/embed"
         run(gate, [listener], idle_s=None, when_ready=lambda: say(f"{profile.name} at {address}"))
     finally:
         threads.close()

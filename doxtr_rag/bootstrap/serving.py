@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -12,21 +13,23 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from doxtr_rag.bootstrap.lending import connect
+from doxtr_rag.bootstrap.lending import LOCK_FILE, connect
 from doxtr_rag.bootstrap.project import Project
-from doxtr_rag.config.conf_file import prepare_state_dir
+from doxtr_rag.config import conf_file
 from doxtr_rag.core.errors import (
     DoxtrRagError,
     IndexNotBuiltError,
     ServerGoneError,
     StoreLockedError,
+    StoreUnavailableError,
 )
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
+from doxtr_rag.servers.client import JsonClient
 from doxtr_rag.servers.endpoints import (
     Endpoints,
     StoreTarget,
@@ -36,7 +39,6 @@ from doxtr_rag.servers.endpoints import (
 )
 from doxtr_rag.storage import StoreLock, lock_holder, stats
 
-LOCK_FILE = "server.lock"
 LOG_FILE = "server.log"
 DETACHED_IDLE_S = 1800.0
 START_S = 60.0
@@ -97,10 +99,31 @@ def _published(project: Project) -> Endpoints | None:
         return None
 
 
+def _own_client(project: Project) -> JsonClient | None:
+    """Return a client of this project's server, wherever DOXTR_RAG_ENDPOINTS leads questions."""
+    here = replace(project.environment, endpoints=None)
+    return connect(replace(project, environment=here), of_any_version=True)
+
+
 def _kb_id(project: Project) -> str:
     """Return what tells this knowledge base from every other, a copy of its folder included."""
     store_id = stats(project.settings.store_path(Scope.LOCAL_PRIVATE)).store_id
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{store_id} {project.settings.root.resolve()}"))
+
+
+def prepare_state_dir(root: Path) -> Path:
+    """Return the folder of the server's files, made when it is missing.
+
+    Raises:
+        StoreUnavailableError: it cannot be made, or is somebody else's.
+    """
+    try:
+        return conf_file.prepare_state_dir(root)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{error.filename or root} cannot be used ({error.strerror}): give yourself the "
+            "folder, or build as the user who owns it"
+        ) from error
 
 
 def publish_endpoints(project: Project) -> None:
@@ -116,7 +139,7 @@ def publish_endpoints(project: Project) -> None:
 
 
 @contextmanager
-def _only_server(state_dir: Path) -> Iterator[None]:
+def _only_server(state_dir: Path) -> Iterator[Path]:
     """Be the one server of a knowledge base.
 
     Raises:
@@ -124,7 +147,7 @@ def _only_server(state_dir: Path) -> Iterator[None]:
     """
     try:
         with StoreLock(state_dir, LOCK_FILE).acquired(0, lambda _: None):
-            yield
+            yield state_dir
     except StoreLockedError as error:
         holder = lock_holder(state_dir, LOCK_FILE)
         raise StoreLockedError(
@@ -139,12 +162,16 @@ def serve(project: Project, idle_s: float | None, say: Say) -> None:
     Raises:
         IndexNotBuiltError: no build has filled the knowledge base.
         StoreLockedError: its server runs already.
+        StoreUnavailableError: its addresses cannot be written.
     """
     from doxtr_rag.bootstrap.hosting import host  # noqa: PLC0415 - loads the web framework
 
     _kb_id(project)
-    with _only_server(prepare_state_dir(project.settings.root)):
-        host(project, endpoints_of(project, _published(project)), idle_s, say)
+    with _only_server(prepare_state_dir(project.settings.root)) as state_dir:
+        endpoints = endpoints_of(project, _published(project))
+        # What a killed server left, or the server of the folder that this is a copy of.
+        publish(state_dir, endpoints, None)
+        host(project, endpoints, idle_s, say)
 
 
 def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerStatus:
@@ -153,6 +180,7 @@ def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerS
     Raises:
         IndexNotBuiltError: no build has filled the knowledge base.
         ServerGoneError: it did not start; the message has the end of its log.
+        StoreUnavailableError: its log cannot be written.
     """
     _kb_id(project)
     running = server_status(project)
@@ -160,7 +188,7 @@ def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerS
         return running
     state_dir = prepare_state_dir(project.settings.root)
     log = state_dir / LOG_FILE
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    handle = _emptied(log)
     command = [sys.executable, "-m", "doxtr_rag", "serve", "--idle", str(idle_s)]
     try:
         process = subprocess.Popen(
@@ -176,6 +204,33 @@ def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerS
     # Collects the child's status when it ends, however long this process lives.
     threading.Thread(target=process.wait, daemon=True).start()
     return _awaited(project, process, log)
+
+
+def _emptied(log: Path) -> int:
+    """Return a descriptor of an empty log that is ours alone.
+
+    Raises:
+        StoreUnavailableError: it cannot be written, or leads to another file.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(log, flags, 0o600)
+    except OSError as error:
+        raise _bad_log(log, error.strerror) from error
+    status = os.fstat(handle)
+    is_ours = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    if not is_ours or status.st_uid != os.geteuid():
+        os.close(handle)
+        raise _bad_log(log, "it is another file")
+    os.fchmod(handle, 0o600)
+    os.ftruncate(handle, 0)
+    return handle
+
+
+def _bad_log(log: Path, reason: str | None) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"{log} cannot be written ({reason}): remove it, then run doxtr-rag serve --detach"
+    )
 
 
 def _awaited(project: Project, process: subprocess.Popen[bytes], log: Path) -> ServerStatus:
@@ -199,7 +254,7 @@ def _awaited(project: Project, process: subprocess.Popen[bytes], log: Path) -> S
 def server_status(project: Project) -> ServerStatus | None:
     """Return the running server, None when there is none that answers as this knowledge base's."""
     holder = lock_holder(project.settings.state_dir, LOCK_FILE)
-    client = connect(project, of_any_version=True) if holder else None
+    client = _own_client(project) if holder else None
     if holder is None or client is None:
         return None
     try:
@@ -222,7 +277,7 @@ def stop(project: Project) -> int | None:
     holder = lock_holder(state_dir, LOCK_FILE)
     if holder is None:
         return None
-    client = connect(project, of_any_version=True)
+    client = _own_client(project)
     if client is None:
         raise ServerGoneError(
             f"{holder} holds {state_dir / LOCK_FILE} and does not answer as this knowledge "

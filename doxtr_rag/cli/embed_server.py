@@ -19,6 +19,15 @@ EPILOG = """examples:
 Clients find it by DOXTR_RAG_EMBED_URL=http://127.0.0.1:8519/embed."""
 
 
+LARGEST_PORT = 65535
+
+
+def _port(word: str) -> int:
+    if not word.isdecimal() or int(word) > LARGEST_PORT:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to {LARGEST_PORT}")
+    return int(word)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until a signal ends it; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -28,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--host", default="127.0.0.1", help="address (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8519, help="port (default: 8519)")
+    parser.add_argument("--port", type=_port, default=8519, help="port (default: 8519)")
     parser.add_argument("--profile", help="embedding profile (default: the project's, else bge-m3)")
     parser.add_argument(
         "--token-file",

@@ -161,7 +161,7 @@ def chroma_app(chroma: ChromaRoutes, threads: Threads) -> App:
             database,
             lambda r, _: chroma.database(r.path_params["tenant"], r.path_params["database"]),
         ),
-        route(f"{database}/collections", placed(lambda *_: [chroma.collection()])),
+        route(f"{database}/collections", placed(lambda r, _: chroma.collections(r.query_params))),
         route(f"{database}/collections_count", placed(lambda *_: 1)),
         route(
             f"{database}/collections/by-id/{{collection_id}}",
@@ -183,7 +183,12 @@ def _search(
 
 
 def _application(routes: list[Any]) -> App:
-    return Starlette(routes=routes, exception_handlers={HTTPException: _http_failure})
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: _http_failure, Exception: _unforeseen_failure},
+    )
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _refuse_change(_: Request) -> Response:
@@ -197,6 +202,11 @@ async def _http_failure(request: Request, error: Exception) -> Response:
     kind = {404: "not_found", 405: "read_only" if is_change else "bad_method"}.get(status, "failed")
     message = "there is no such route" if status == 404 else "this route takes another method"  # noqa: PLR2004
     return _json(status, as_json({"error": kind, "message": message}))
+
+
+async def _unforeseen_failure(*_: object) -> Response:
+    message = "the server could not answer this request: its log says where it failed"
+    return _json(500, as_json({"error": "failed", "message": message}))
 
 
 def _answered(work: Work) -> tuple[int, bytes]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,7 +14,14 @@ from typing import Any
 from doxtr_rag.core.cutting import clean
 from doxtr_rag.core.documents import Vector
 from doxtr_rag.core.ports import CollectionRecord, RecordCollection
-from doxtr_rag.servers.failures import RequestError, between, field, finite_numbers, texts
+from doxtr_rag.servers.failures import (
+    RequestError,
+    between,
+    field,
+    finite_numbers,
+    require_measurable,
+    texts,
+)
 from doxtr_rag.servers.stores import ServedStore
 from doxtr_rag.servers.where import where_metadata, where_text
 
@@ -79,7 +88,8 @@ class ChromaRoutes:
             RequestError: 404, another was asked for.
             StoreError: the store cannot be read.
         """
-        state = self._store.opened().collection.state()
+        with self._store.opened() as opened:
+            state = opened.collection.state()
         if name not in ("", self.names.collection) or collection_id not in (
             "",
             state.collection_id,
@@ -106,27 +116,41 @@ class ChromaRoutes:
             "version": 0,
         }
 
+    def collections(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return the one collection, unless a page behind it was asked for.
+
+        Raises:
+            RequestError: 400, `limit` or `offset` is no number.
+            StoreError: the store cannot be read.
+        """
+        offset, limit = _page_number(query, "offset", 0), _page_number(query, "limit", 1)
+        return [self.collection()][offset:][:limit]
+
     def count(self, collection_id: str) -> int:
         """Return the number of records.
 
         Raises:
             RequestError: 404, another collection was asked for.
         """
-        return self._found(collection_id).state().count
+        with self._found(collection_id) as collection:
+            return collection.state().count
 
     def get(self, collection_id: str, body: Body) -> dict[str, Any]:
         """Return records by id, by filters, or page by page.
 
         Raises:
-            RequestError: the request is malformed.
+            RequestError: the request is malformed, or sets no limit where there are too many.
         """
-        collection = self._found(collection_id)
         include = _include(body, ("documents", "metadatas"), forbidden="distances")
-        limit = MAX_RECORDS if body.get("limit") is None else between(body, "limit", 0, MAX_RECORDS)
+        has_limit = body.get("limit") is not None
+        limit = between(body, "limit", 0, MAX_RECORDS) if has_limit else MAX_RECORDS
         offset = 0 if body.get("offset") is None else between(body, "offset", 0, 2**31)
-        wanted = _wanted(collection, body)
-        records = list(islice(wanted, offset, offset + limit))
-        vectors = collection.vectors(records) if "embeddings" in include else {}
+        with self._found(collection_id) as collection:
+            records = list(islice(_wanted(collection, body), offset, offset + limit + 1))
+            if len(records) > limit and not has_limit:
+                raise _invalid(f"more than {MAX_RECORDS} records: page by limit and offset")
+            records = records[:limit]
+            vectors = collection.vectors(records) if "embeddings" in include else {}
         return {"ids": [r.chunk_id for r in records], **_parts(records, vectors, include)}
 
     def query(self, collection_id: str, body: Body) -> dict[str, Any]:
@@ -135,19 +159,19 @@ class ChromaRoutes:
         Raises:
             RequestError: the request is malformed.
         """
-        collection = self._found(collection_id)
         include = _include(body, ("documents", "metadatas", "distances"))
         count = (
             DEFAULT_RESULTS
             if body.get("n_results") is None
             else between(body, "n_results", 1, MAX_RECORDS)
         )
-        has_filter = any(body.get(key) for key in ("ids", "where", "where_document"))
-        wanted = list(_wanted(collection, body)) if has_filter else None
-        answers = [
-            _nearest(collection, vector, count, wanted, include)
-            for vector in _query_vectors(body, collection.state().dimension)
-        ]
+        has_filter = any(body.get(key) is not None for key in ("ids", "where", "where_document"))
+        with self._found(collection_id) as collection:
+            wanted = list(_wanted(collection, body)) if has_filter else None
+            answers = [
+                _nearest(collection, vector, count, wanted, include)
+                for vector in _query_vectors(body, collection.state().dimension)
+            ]
         keys = ("ids", *PARTS)
         joined = {key: [a[key] for a in answers] for key in keys if key in {"ids", *include}}
         return {**dict.fromkeys(keys), **joined, "include": list(include)}
@@ -158,11 +182,12 @@ class ChromaRoutes:
         if database not in (None, self.names.database):
             raise _not_found(f"Database [{database}] not found. Are you sure it exists?")
 
-    def _found(self, collection_id: str) -> RecordCollection:
-        collection = self._store.opened().collection
-        if collection_id != collection.state().collection_id:
-            raise _not_found(f"Collection [{collection_id}] does not exist")
-        return collection
+    @contextmanager
+    def _found(self, collection_id: str) -> Iterator[RecordCollection]:
+        with self._store.opened() as opened:
+            if collection_id != opened.collection.state().collection_id:
+                raise _not_found(f"Collection [{collection_id}] does not exist")
+            yield opened.collection
 
 
 def _nearest(
@@ -203,9 +228,9 @@ def _wanted(collection: RecordCollection, body: Body) -> Any:
     ids = None if body.get("ids") is None else texts(body, "ids", MAX_RECORDS)
     records = collection.records(None if ids is None else [clean(i) for i in ids])
     filters = []
-    if body.get("where"):
+    if body.get("where") is not None:
         filters.append(where_metadata(body["where"]))
-    if body.get("where_document"):
+    if body.get("where_document") is not None:
         filters.append(where_text(body["where_document"]))
     return (r for r in records if all(passes(r.metadata, r.text) for passes in filters))
 
@@ -221,10 +246,8 @@ def _query_vectors(body: Body, dimension: int | None) -> list[Vector]:
             raise _invalid(
                 f"Collection expecting embedding with dimension of {dimension}, got {len(numbers)}"
             )
-        try:
-            packed.append(struct.pack(f"<{len(numbers)}f", *numbers))
-        except OverflowError as error:
-            raise _invalid("query_embeddings: a number is too large for float32") from error
+        require_measurable(numbers, "query_embeddings")
+        packed.append(struct.pack(f"<{len(numbers)}f", *numbers))
     return packed
 
 
@@ -239,6 +262,13 @@ def _include(body: Body, default: tuple[str, ...], forbidden: str = "") -> tuple
 
 def _numbers(vector: Vector | None) -> list[float] | None:
     return None if vector is None else list(struct.unpack(f"<{len(vector) // 4}f", vector))
+
+
+def _page_number(query: Mapping[str, str], name: str, default: int) -> int:
+    word = query.get(name, str(default))
+    if not re.fullmatch("[0-9]{1,9}", word):
+        raise _invalid(f"{name}: expected a whole number")
+    return int(word)
 
 
 def _invalid(message: str) -> RequestError:

@@ -18,6 +18,8 @@ VERSION = 1
 FILE_NAME = "endpoints.json"
 TOKEN_NAME = "server.token"  # noqa: S105 - a file's name
 LOOPBACK = "127.0.0.1"
+LARGEST_PORT = 65535
+LARGEST_FILE = 1024 * 1024
 REPAIR = "run doxtr-rag serve --detach in that project"
 
 
@@ -99,9 +101,10 @@ def read_endpoints(state_dir: Path, file_name: str = FILE_NAME) -> Endpoints | N
         return None
     try:
         record = json.loads(text)
-    except ValueError as error:
+        json.dumps(record, ensure_ascii=False).encode()  # a lone surrogate is no text
+        return checked(record, state_dir / file_name)
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{state_dir / file_name} is not JSON ({error}): {REPAIR}") from error
-    return checked(record, state_dir / file_name)
 
 
 def checked(record: Any, place: Path) -> Endpoints:
@@ -117,22 +120,25 @@ def checked(record: Any, place: Path) -> Endpoints:
     for error in errors[:1]:
         at = ".".join(map(str, error.absolute_path)) or "the file"
         raise ConfigError(f"{place} is not usable ({at}: {error.message[:200]}): {REPAIR}")
-    embedding = record["embedding"]
+    embedding, api_port = record["embedding"], _port(record["search_url"])
+    if api_port is not None and not _is_port(api_port):
+        raise ConfigError(f"{place} is not usable (search_url: no such port): {REPAIR}")
     return Endpoints(
         kb_id=record["kb_id"],
         project=record["project"],
         model=embedding["model"],
-        dimension=embedding["dimension"],
+        dimension=int(embedding["dimension"]),
         fingerprint=embedding["fingerprint"],
         stores={name: _target(record[name]) for name in ("shared", "private")},
-        api_port=_port(record["search_url"]),
+        api_port=api_port,
     )
 
 
 def _target(fields: Mapping[str, Any]) -> StoreTarget:
-    # A later version may have added fields.
+    # A later version may have added fields, and 8787.0 is an integer to JSON Schema.
     values = {name: fields[name] for name in StoreTarget.__slots__}
-    return StoreTarget(**{**values, "header_keys": tuple(fields["header_keys"])})
+    exact = {"port": int(fields["port"]), "header_keys": tuple(fields["header_keys"])}
+    return StoreTarget(**{**values, **exact})
 
 
 def _port(url: str | None) -> int | None:
@@ -177,12 +183,16 @@ def is_published(state_dir: Path, endpoints: Endpoints) -> bool:
     try:
         written = json.loads(_trusted_text(state_dir / FILE_NAME) or "null")
         ports = {name: written[name]["port"] for name in endpoints.stores}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
     record = endpoints.record()
     for name, port in ports.items():
         record[name]["port"] = port
-    return bool(written == record)
+    return bool(written == record) and all(map(_is_port, ports.values()))
+
+
+def _is_port(number: object) -> bool:
+    return type(number) is int and 1 <= number <= LARGEST_PORT
 
 
 def _trusted_text(path: Path) -> str | None:
@@ -197,7 +207,7 @@ def _own_text(path: Path) -> str | None:
     """Return a file that nobody but this user (or root) can have written, None without one.
 
     Raises:
-        ConfigError: somebody else could read or write it, or it is no file.
+        ConfigError: somebody else could read or write it, it is no file, or too large.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -213,5 +223,8 @@ def _own_text(path: Path) -> str | None:
             f"{path} could have been written by somebody else: check who did, remove it, "
             f"and {REPAIR}"
         )
+    if status.st_size > LARGEST_FILE:
+        os.close(descriptor)
+        raise ConfigError(f"{path} has {status.st_size} bytes, too many: remove it, and {REPAIR}")
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
         return stream.read()

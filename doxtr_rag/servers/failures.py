@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from doxtr_rag.core.errors import DoxtrRagError
@@ -17,6 +17,8 @@ STATUS_OF_KIND = {
     "config": 500,
 }
 UNAVAILABLE = 503
+LONGEST_VECTOR = 1e18
+"""The square of a longer one does not fit into float32, and no cosine comes of it."""
 
 
 class RequestError(DoxtrRagError):
@@ -112,6 +114,16 @@ def finite_numbers(values: object, name: str) -> list[float]:
     if not is_list or not all(_is_finite(number) for number in numbers):
         raise RequestError(400, "bad_input", f"{name}: expected a list of finite numbers")
     return [float(number) for number in numbers]
+
+
+def require_measurable(numbers: Sequence[float], name: str) -> None:
+    """Refuse a vector that has no length.
+
+    Raises:
+        RequestError: 400, a component is not finite, or the vector is too long.
+    """
+    if not math.hypot(*numbers) < LONGEST_VECTOR:
+        raise RequestError(400, "bad_input", f"{name}: expected finite numbers of usual size")
 
 
 def _is_finite(number: object) -> bool:

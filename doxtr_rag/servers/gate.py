@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -51,7 +51,7 @@ class Gate:
         try:
             port = int(scope["server"][1])
             headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-            self._check_host(headers.get(b"host", ""))
+            self._check_host([value for name, value in scope["headers"] if name == b"host"])
             if self._token is not None and scope["path"] == "/identity":
                 await respond(send, 200, self._identity(scope, port, self._token))
                 return
@@ -67,7 +67,8 @@ class Gate:
             self.under_way -= 1
             self.seen = time.monotonic()
 
-    def _check_host(self, host: str) -> None:
+    def _check_host(self, hosts: Sequence[bytes]) -> None:
+        host = hosts[0].decode("latin-1") if len(hosts) == 1 else ""
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if self._host_names is not None and name.lower() not in self._host_names:
             raise RequestError(403, "forbidden_host", "this server answers on loopback only")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import time
+import traceback
 from collections.abc import Callable, Sequence
+from types import TracebackType
 
 import uvicorn
 
@@ -60,11 +63,10 @@ def bind_exactly(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        raise PortTakenError(
-            f"{host}:{port} cannot be had ({error.strerror}): choose another --port"
-        ) from error
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise PortTakenError(f"{host}:{port} cannot be had ({reason}): choose another") from error
     return listener
 
 
@@ -79,11 +81,19 @@ def run(
     *,
     idle_s: float | None,
     when_ready: Callable[[], None],
+    can_be_found: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Serve until SIGTERM, SIGINT, or `idle_s` seconds without a request."""
+    """Serve until SIGTERM, SIGINT, or `idle_s` seconds without a request.
+
+    With a number of seconds, also until no client could find the server.
+    """
+    to_stderr = logging.StreamHandler()
+    to_stderr.setFormatter(_Discreet("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[to_stderr])
     config = uvicorn.Config(
         gate,
         lifespan="off",
+        ws="none",
         access_log=False,
         server_header=False,
         date_header=False,
@@ -93,8 +103,22 @@ def run(
         timeout_graceful_shutdown=SHUTDOWN_S,
         backlog=BACKLOG,
     )
-    server = _Server(config, gate, idle_s, when_ready)
+    server = _Server(config, gate, idle_s, when_ready, can_be_found)
     asyncio.run(server.serve(sockets=list(listeners)))
+
+
+class _Discreet(logging.Formatter):
+    """Says what failed and where, but not in the error's own words, which may quote a question."""
+
+    def formatException(  # noqa: N802 - the name it has in logging
+        self,
+        ei: tuple[type[BaseException], BaseException, TracebackType | None]
+        | tuple[None, None, None],
+    ) -> str:
+        """Return the kind of the error and the line that raised it."""
+        kind, _, trace = ei
+        places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(trace)]
+        return f"{kind.__name__ if kind else 'unknown'} at {places[-1] if places else 'no line'}"
 
 
 class _Server(uvicorn.Server):
@@ -106,11 +130,13 @@ class _Server(uvicorn.Server):
         gate: Gate,
         idle_s: float | None,
         when_ready: Callable[[], None],
+        can_be_found: Callable[[], bool],
     ) -> None:
         super().__init__(config)
         self._gate = gate
         self._idle_s = idle_s
         self._when_ready = when_ready
+        self._can_be_found = can_be_found
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until something ends it."""
@@ -132,14 +158,16 @@ class _Server(uvicorn.Server):
         while not self.started:
             await asyncio.sleep(LOOK_EVERY_S / 10)
         self._gate.seen = time.monotonic()
+        is_ready = False
         try:
             await asyncio.to_thread(self._when_ready)
-        except DoxtrRagError:
-            self._end()
-            raise
+            is_ready = True
+        finally:
+            if not is_ready:
+                self._end()
         while self._idle_s is not None:
             await asyncio.sleep(LOOK_EVERY_S)
             is_idle = time.monotonic() - self._gate.seen > self._idle_s
-            if is_idle and not self._gate.under_way:
+            if not self._can_be_found() or (is_idle and not self._gate.under_way):
                 self._end()
                 return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from doxtr_rag.core.cutting import clean
 from doxtr_rag.core.documents import StoredChunk
 from doxtr_rag.core.ports import PoolRequest
-from doxtr_rag.servers.failures import RequestError, between, field, texts
+from doxtr_rag.servers.failures import RequestError, between, field, require_measurable, texts
 from doxtr_rag.servers.stores import ServedStore
 from doxtr_rag.servers.wire import chunk_record, pools_record, vector_of
 
@@ -38,7 +39,8 @@ def search(store: ServedStore, dimension: int, page_of: PageOf, body: Body) -> d
         best=between(body, "best", 1, MAX_BEST),
         documents=clean(field(body, "documents", str, "")),
     )
-    found = store.opened().search.pools(request)
+    with store.opened() as opened:
+        found = opened.search.pools(request)
     return {
         "store": store.name,
         "scope": store.scope.value,
@@ -56,7 +58,8 @@ def chunks(store: ServedStore, page_of: PageOf, body: Body) -> dict[str, Any]:
         DoxtrRagError: the store cannot be read.
     """
     wanted = [clean(chunk_id) for chunk_id in texts(body, "ids", MAX_IDS)]
-    found = store.opened().search.fetch(wanted)
+    with store.opened() as opened:
+        found = opened.search.fetch(wanted)
     return {"chunks": {key: chunk_record(c, page_of(c)) for key, c in found.items()}}
 
 
@@ -67,7 +70,9 @@ def document(store: ServedStore, page_of: PageOf, body: Body) -> dict[str, Any]:
         RequestError: the request is malformed.
         DoxtrRagError: the store cannot be read.
     """
-    found = store.opened().search.document(clean(field(body, "document", str)))
+    name = clean(field(body, "document", str))
+    with store.opened() as opened:
+        found = opened.search.document(name)
     return {
         "chunks": [chunk_record(chunk, page_of(chunk)) for chunk in found.chunks],
         "near": list(found.near),
@@ -85,4 +90,5 @@ def _vector(text: str, dimension: int) -> bytes:
             "wrong_dimension",
             f"vector: expected {dimension} components of float32, got {len(vector)} bytes",
         )
+    require_measurable(struct.unpack(f"<{dimension}f", vector), "vector")
     return vector

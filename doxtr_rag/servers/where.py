@@ -14,7 +14,6 @@ Predicate = Callable[[Mapping[str, Any], str], bool]
 
 MAX_DEPTH = 16
 MAX_TERMS = 1000
-MAX_PATTERN = 1000
 
 _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
@@ -54,7 +53,8 @@ def where_text(where: object, depth: int = 0) -> Predicate:
         return lambda _, text: value in text
     if key == "$not_contains":
         return lambda _, text: value not in text
-    raise _refused(f"{key}: expected $contains, $not_contains, $and or $or")
+    # No $regex: a pattern that backtracks would hold up every thread of the server.
+    raise _refused(f"{key}: this server has $contains, $not_contains, $and and $or")
 
 
 def _single(where: object, depth: int) -> tuple[str, Any]:

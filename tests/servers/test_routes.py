@@ -2,7 +2,9 @@
 
 import base64
 import json
+import math
 import re
+import struct
 
 import pytest
 from starlette.testclient import TestClient
@@ -102,6 +104,10 @@ def question(text="green peas", **changes):
     return {"query": text, "vector": packed, "fingerprint": MODEL, "size": 5, "best": 2} | changes
 
 
+def packed(number):
+    return base64.b64encode(struct.pack(f"<{DIMENSION}f", *[number] * DIMENSION)).decode()
+
+
 # --- the gate
 
 
@@ -131,6 +137,11 @@ def test_without_the_token_nothing_is_told(gate, token):
 )
 def test_only_loopback_names_are_answered(api, host, status):
     assert api.get("/health", headers={"host": host}).status_code == status
+
+
+def test_of_two_hosts_none_is_believed(api):
+    hosts = [("host", "evil.example"), ("host", "127.0.0.1")]
+    assert api.get("/health", headers=hosts).status_code == 403
 
 
 @pytest.mark.parametrize("nonce", ["", "abc", "g" * 64, "A" * 64, "a" * 65])
@@ -179,12 +190,36 @@ def test_what_is_no_json_object_is_refused(api, body):
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/nowhere", 404), ("GET", "/embed", 405), ("POST", "/health", 405)],
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", "/health/", 404),
+        ("POST", "/search/shared/", 404),
+        ("POST", "//search/shared", 404),
+        ("GET", "/embed", 405),
+        ("POST", "/health", 405),
+    ],
 )
 def test_unknown_routes_and_methods_are_named(api, method, path, status):
-    asked = api.request(method, path)
+    asked = api.request(method, path, follow_redirects=False)
     assert asked.status_code == status
     assert set(asked.json()) == {"error", "message"}
+
+
+def test_what_nobody_foresaw_is_answered_without_its_words():
+    def health():
+        raise ZeroDivisionError("SECRET WORDS")
+
+    threads = Threads()
+    app = embedding_app(model_host(), health=health, threads=threads)
+    asking = TestClient(
+        Gate({API: app}, kb_id="", token=None),
+        base_url=f"http://127.0.0.1:{API}",
+        raise_server_exceptions=False,
+    )
+    asked = asking.get("/health")
+    assert (asked.status_code, asked.json()["error"]) == (500, "failed")
+    assert "SECRET" not in asked.text
+    threads.close()
 
 
 # --- /embed
@@ -291,6 +326,9 @@ def test_chunks_and_documents_are_read(filled, api):
         ({"vector": "???"}, 400, "bad_input"),
         ({"vector": ""}, 400, "wrong_dimension"),
         ({"vector": base64.b64encode(b"\0" * 36).decode()}, 400, "wrong_dimension"),
+        ({"vector": packed(math.nan)}, 400, "bad_input"),
+        ({"vector": packed(-math.inf)}, 400, "bad_input"),
+        ({"vector": packed(3e38)}, 400, "bad_input"),
         ({"fingerprint": "other"}, 409, "identity_mismatch"),
         ({"documents": 3}, 400, "bad_input"),
     ],
@@ -356,6 +394,19 @@ def test_the_tree_of_chroma_leads_to_the_one_collection(filled, chroma):
     assert chroma.get(f"{COLLECTIONS}/tiny_8/count").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("page", "count"),
+    [("", 1), ("?limit=100&offset=0", 1), ("?offset=1", 0), ("?limit=0", 0)],
+)
+def test_whoever_pages_through_the_collections_comes_to_an_end(filled, chroma, page, count):
+    assert len(chroma.get(f"{COLLECTIONS}{page}").json()) == count
+
+
+@pytest.mark.parametrize("page", ["?limit=x", "?offset=-1", "?limit=" + "9" * 5000])
+def test_a_page_is_a_number(filled, chroma, page):
+    assert chroma.get(f"{COLLECTIONS}{page}").status_code == 400
+
+
 def get(chroma, **body):
     return chroma.post(f"{COLLECTIONS}/{collection_id(chroma)}/get", json=body)
 
@@ -393,6 +444,21 @@ def test_records_are_got_by_ids_pages_and_filters(filled, chroma, body, ids):
     assert get(chroma, **body).json()["ids"] == ids
 
 
+def test_records_are_never_left_out_unsaid(filled, chroma, monkeypatch):
+    monkeypatch.setattr("doxtr_rag.servers.chroma_api.MAX_RECORDS", 2)
+    asked = get(chroma)
+    assert (asked.status_code, asked.json()["error"]) == (400, "InvalidArgumentError")
+    assert "limit and offset" in asked.json()["message"]
+    pages = [get(chroma, limit=2, offset=offset).json()["ids"] for offset in (0, 2, 4)]
+    assert pages == [ALL[:2], ALL[2:], []]
+    assert get(chroma, offset=1).json()["ids"] == ALL[1:]
+
+
+def test_no_ids_are_no_records(filled, chroma):
+    assert get(chroma, ids=[]).json()["ids"] == []
+    assert query(chroma, ids=[]).json()["ids"] == [[]]
+
+
 def test_a_record_has_the_fields_of_the_interface(filled, chroma):
     said = get(chroma, ids=["guide/pods#c"], include=["documents", "metadatas", "embeddings"])
     found = said.json()
@@ -427,7 +493,13 @@ def test_the_nearest_come_first_with_their_distance(filled, chroma):
         {"n_results": 0},
         {"n_results": 10**9},
         {"include": ["secrets"]},
-        {"where": {}, "where_document": {"$contains": ""}},
+        {"where": {}},
+        {"where": 0},
+        {"where": []},
+        {"where_document": {}},
+        {"where_document": {"$contains": ""}},
+        {"where_document": {"$regex": "(a+)+$"}},
+        {"query_embeddings": [[3e38] * DIMENSION]},
         {"where": {"a": 1, "b": 2}},
         {"where": {"a": {"$like": "x"}}},
         {"where": {"a": {"$gt": "x"}}},
