@@ -11,11 +11,15 @@ import time
 import knowledge_base
 import pytest
 from loopback import free_ports, port_settings
+from running_server import is_running
 from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag import bootstrap
-from doxtr_rag.core.errors import StoreUnavailableError
+from doxtr_rag.bootstrap.lending import LentEmbedder
+from doxtr_rag.cli.main import main
+from doxtr_rag.core.errors import EmbeddingError, ServerGoneError, StoreUnavailableError
 from doxtr_rag.servers.endpoints import read_endpoints, read_token
+from doxtr_rag.testing import HashEmbedder
 
 pytestmark = [pytest.mark.usefixtures("tiny_model_dir"), pytest.mark.slow]
 
@@ -56,14 +60,6 @@ def project_of(root):
 
 def start(root):
     return bootstrap.start_detached(project_of(root))
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def wait_until(is_true, seconds=15.0):
@@ -186,20 +182,47 @@ def test_a_server_whose_folder_goes_ends_and_leaves_its_successor_alone(root):
 
 
 @pytest.mark.parametrize("name", ["endpoints.json", "server.token"])
-def test_a_server_that_nobody_can_find_ends(root, name):
+@pytest.mark.parametrize("kind", ["gone", "changed", "open", "link"])
+def test_a_running_server_puts_back_what_it_published(root, tmp_path, name, kind):
     first = start(root)
-    (root / ".doxtr" / name).unlink()
-    wait_until(lambda: not is_running(first.pid))
+    path = root / ".doxtr" / name
+    published = path.read_text()
+    if kind == "open":
+        path.chmod(0o666)
+    elif kind == "changed":
+        path.write_text(published.replace("1", "2"))
+    else:
+        path.unlink()
+        target = tmp_path / "target"
+        target.write_text("theirs")
+        if kind == "link":
+            path.symlink_to(target)
+    found = bootstrap.server_status(project_of(root))
+    assert (found.pid, found.endpoints) == (first.pid, first.endpoints)
+    assert path.read_text() == published
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "target").exists() or (tmp_path / "target").read_text() == "theirs"
+    assert bootstrap.stop(project_of(root)) == first.pid
+
+
+def test_a_server_that_hangs_is_said_and_can_be_ended(root, monkeypatch, capsys):
+    first = start(root)
+    monkeypatch.setattr("doxtr_rag.servers.client.PROOF_S", 0.5)
+    monkeypatch.setattr("doxtr_rag.bootstrap.serving.PUBLISHED_AGAIN_S", 0.5)
+    monkeypatch.setattr("doxtr_rag.bootstrap.serving.STOP_S", 0.5)
+    os.kill(first.pid, signal.SIGSTOP)
+    said = rf"process {first.pid} on .* does not answer .* end it with doxtr-rag serve --stop"
+    for ask in (bootstrap.server_status, bootstrap.start_detached):
+        with pytest.raises(ServerGoneError, match=said):
+            ask(project_of(root))
+    monkeypatch.chdir(root)
+    assert main(["search", "port", "--json"]) == 0
+    assert main(["serve", "--status"]) == 3
+    assert "serve --stop" in capsys.readouterr().err
+    assert bootstrap.stop(project_of(root)) == first.pid
+    assert bootstrap.server_status(project_of(root)) is None
     assert start(root).pid != first.pid
-
-
-def test_a_server_that_ends_leaves_what_another_published(root):
-    first = start(root)
-    token = root / ".doxtr" / "server.token"
-    token.write_text("f" * 64)
-    wait_until(lambda: not is_running(first.pid))
-    assert token.read_text() == "f" * 64
-    assert read_endpoints(root / ".doxtr") == first.endpoints
 
 
 @pytest.mark.parametrize("root", ["mit Leerzeichen & 'Übung' ☃"], indirect=True)
@@ -226,3 +249,32 @@ def test_a_folder_of_another_user_is_said(root, monkeypatch):
     monkeypatch.setattr("pathlib.Path.chmod", refuse)
     with pytest.raises(StoreUnavailableError, match=r"\.doxtr cannot be used .*not permitted"):
         bootstrap.start_detached(project_of(root))
+
+
+class Failing:
+    """A model elsewhere that is of no use after the first text."""
+
+    def __init__(self, own, error):
+        self._own, self._error = own, error
+        self.fingerprint, self.dimension = own.fingerprint, own.dimension
+
+    @property
+    def counts(self):
+        return self._own.counts
+
+    def embed(self, texts):
+        yield [(0, self._own.embed_query(texts[0]))]
+        raise self._error
+
+    def embed_query(self, text):
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [ServerGoneError("gone"), EmbeddingError("another model")])
+def test_a_model_here_goes_on_where_the_lent_one_stopped(error):
+    own = HashEmbedder(8)
+    lent = LentEmbedder(Failing(HashEmbedder(8), error), lambda: own)
+    texts = ["one", "two", "three"]
+    found = dict(pair for batch in lent.embed(texts) for pair in batch)
+    assert found == {at: own.embed_query(text) for at, text in enumerate(texts)}
+    assert lent.embed_query("four") == own.embed_query("four")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -12,22 +11,22 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from doxtr_rag.bootstrap.addresses import Publication
 from doxtr_rag.bootstrap.pages import built_page, pages_folder
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, embedder_maker
-from doxtr_rag.core.errors import DoxtrRagError
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
 from doxtr_rag.embedding.weights import ModelFolders
 from doxtr_rag.servers.app import Threads, api_app, chroma_app
 from doxtr_rag.servers.chroma_api import ChromaRoutes, CollectionNames
-from doxtr_rag.servers.endpoints import FILE_NAME, Endpoints, publish, read_token
+from doxtr_rag.servers.endpoints import Endpoints
 from doxtr_rag.servers.gate import App, Gate
 from doxtr_rag.servers.identity import make_token
 from doxtr_rag.servers.lifecycle import bind, port_of, run
 from doxtr_rag.servers.model import ModelHost, ModelNames
 from doxtr_rag.servers.stores import OpenStore, ServedStore, StoreHealth
-from doxtr_rag.storage import CollectionView, corpus_stamp, open_reader, stats
+from doxtr_rag.storage import CollectionView, StoreLock, corpus_stamp, open_reader, stats
 from doxtr_rag.storage.schema import CORPUS_FILE
 
 Say = Callable[[str], None]
@@ -39,7 +38,9 @@ def model_host(profile: EmbeddingProfile, folders: ModelFolders, device: str) ->
     return ModelHost(names, lambda: embedder_maker(profile, folders, device))
 
 
-def host(project: Project, base: Endpoints, idle_s: float | None, say: Say) -> None:
+def host(
+    project: Project, base: Endpoints, lock: StoreLock, idle_s: float | None, say: Say
+) -> None:
     """Serve a knowledge base until something ends it; its addresses are there while it answers.
 
     Raises:
@@ -47,7 +48,10 @@ def host(project: Project, base: Endpoints, idle_s: float | None, say: Say) -> N
     """
     stores = {name: _store(project, scope, name) for scope, name in STORE_NAMES.items()}
     listeners = _listeners(project, base)
-    endpoints = _placed(base, {name: port_of(listener) for name, listener in listeners.items()})
+    endpoints = replace(
+        _placed(base, {name: port_of(listener) for name, listener in listeners.items()}),
+        lock=lock.identity(),
+    )
     threads, token = Threads(), make_token()
     model = model_host(project.profile, project.folders, project.settings.device)
     apps = _apps(endpoints, stores, threads)
@@ -61,10 +65,10 @@ def host(project: Project, base: Endpoints, idle_s: float | None, say: Say) -> N
         threads=threads,
     )
 
-    state_dir = project.settings.state_dir
+    publication = Publication(project.settings.state_dir, endpoints, token, lock)
 
     def ready() -> None:
-        publish(state_dir, endpoints, token)
+        publication.put()
         say(f"serving {endpoints.project} at {endpoints.api_url}, process {os.getpid()}")
 
     model.warm_up()
@@ -73,29 +77,15 @@ def host(project: Project, base: Endpoints, idle_s: float | None, say: Say) -> N
         run(
             gate,
             list(listeners.values()),
-            idle_s=math.inf if idle_s is None else idle_s,
+            idle_s=idle_s,
             when_ready=ready,
-            can_be_found=lambda: _leads_here(state_dir, token),
+            keep_found=publication.keep,
         )
     finally:
         threads.close()
         for store in stores.values():
             store.close()
-        if _leads_here(state_dir, token):
-            with suppress(DoxtrRagError):  # the folder may be full
-                publish(state_dir, endpoints.stopped(), None)
-
-
-def _leads_here(state_dir: Path, token: str) -> bool:
-    """Say whether what is published is of the server with this token.
-
-    It is not once the folder was removed, or is another server's.
-    """
-    try:
-        return read_token(state_dir) == token and (state_dir / FILE_NAME).exists()
-    except DoxtrRagError:
-        # Nobody can say, as when too many files are open.
-        return True
+        publication.withdraw()
 
 
 def _placed(base: Endpoints, ports: Mapping[str, int]) -> Endpoints:

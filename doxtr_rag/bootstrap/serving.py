@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from doxtr_rag.bootstrap.lending import LOCK_FILE, connect
+from doxtr_rag.bootstrap.addresses import (
+    LOCK_FILE,
+    endpoints_of,
+    kb_id_of,
+    publish_endpoints,
+    published,
+)
+from doxtr_rag.bootstrap.lending import NotPublishedError, ReachedServer, reach
 from doxtr_rag.bootstrap.project import Project
 from doxtr_rag.config import conf_file
 from doxtr_rag.core.errors import (
@@ -27,23 +33,19 @@ from doxtr_rag.core.errors import (
     StoreLockedError,
     StoreUnavailableError,
 )
-from doxtr_rag.core.scope import Scope
 from doxtr_rag.core.version import VERSION
-from doxtr_rag.servers.client import JsonClient
-from doxtr_rag.servers.endpoints import (
-    Endpoints,
-    StoreTarget,
-    is_published,
-    publish,
-    read_endpoints,
-)
-from doxtr_rag.storage import StoreLock, lock_holder, stats
+from doxtr_rag.servers.endpoints import Endpoints, publish
+from doxtr_rag.storage import LockHolder, StoreLock, is_held_by, lock_holder
 
 LOG_FILE = "server.log"
 DETACHED_IDLE_S = 1800.0
 START_S = 60.0
 STOP_S = 60.0
 """An embedding that is under way is finished first."""
+
+KILL_S = 10.0
+PUBLISHED_AGAIN_S = 2.0
+"""A server looks after what it published more often than that."""
 
 POLL_S = 0.05
 LOG_LINES_SHOWN = 5
@@ -58,57 +60,6 @@ class ServerStatus:
     pid: int
     endpoints: Endpoints
     health: dict[str, Any]
-
-
-def endpoints_of(project: Project, published: Endpoints | None) -> Endpoints:
-    """Return the addresses of a knowledge base while no server runs, on the ports it last had.
-
-    Raises:
-        IndexNotBuiltError: no build has filled it.
-    """
-    settings, profile = project.settings, project.profile
-    databases = {"shared": settings.shared_store_database, "private": settings.local_store_database}
-    ports = {"shared": settings.shared_port, "private": settings.private_port}
-    stores = {
-        name: StoreTarget(
-            mode="embedded",
-            host="127.0.0.1",
-            port=published.stores[name].port if published else ports[name],
-            ssl=False,
-            tenant=settings.store_tenant,
-            database=databases[name],
-            collection=profile.collection,
-        )
-        for name in databases
-    }
-    return Endpoints(
-        kb_id=_kb_id(project),
-        project=settings.project,
-        model=profile.name,
-        dimension=profile.dimension,
-        fingerprint=profile.fingerprint,
-        stores=stores,
-    )
-
-
-def _published(project: Project) -> Endpoints | None:
-    """Return what was published last, unless it is unusable."""
-    try:
-        return read_endpoints(project.settings.state_dir)
-    except DoxtrRagError:
-        return None
-
-
-def _own_client(project: Project) -> JsonClient | None:
-    """Return a client of this project's server, wherever DOXTR_RAG_ENDPOINTS leads questions."""
-    here = replace(project.environment, endpoints=None)
-    return connect(replace(project, environment=here), of_any_version=True)
-
-
-def _kb_id(project: Project) -> str:
-    """Return what tells this knowledge base from every other, a copy of its folder included."""
-    store_id = stats(project.settings.store_path(Scope.LOCAL_PRIVATE)).store_id
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{store_id} {project.settings.root.resolve()}"))
 
 
 def prepare_state_dir(root: Path) -> Path:
@@ -126,28 +77,16 @@ def prepare_state_dir(root: Path) -> Path:
         ) from error
 
 
-def publish_endpoints(project: Project) -> None:
-    """Write where the knowledge base is asked, when no server is there to do it.
-
-    Raises:
-        StoreUnavailableError: the folder cannot be written.
-    """
-    state_dir = project.settings.state_dir
-    is_served = lock_holder(state_dir, LOCK_FILE) is not None
-    if not is_served and not is_published(state_dir, endpoints_of(project, None)):
-        publish(state_dir, endpoints_of(project, _published(project)), None)
-
-
 @contextmanager
-def _only_server(state_dir: Path) -> Iterator[Path]:
+def _only_server(state_dir: Path) -> Iterator[StoreLock]:
     """Be the one server of a knowledge base.
 
     Raises:
         StoreLockedError: there is one; the message names it.
     """
     try:
-        with StoreLock(state_dir, LOCK_FILE).acquired(0, lambda _: None):
-            yield state_dir
+        with StoreLock(state_dir, LOCK_FILE).acquired(0, lambda _: None) as lock:
+            yield lock
     except StoreLockedError as error:
         holder = lock_holder(state_dir, LOCK_FILE)
         raise StoreLockedError(
@@ -166,12 +105,13 @@ def serve(project: Project, idle_s: float | None, say: Say) -> None:
     """
     from doxtr_rag.bootstrap.hosting import host  # noqa: PLC0415 - loads the web framework
 
-    _kb_id(project)
-    with _only_server(prepare_state_dir(project.settings.root)) as state_dir:
-        endpoints = endpoints_of(project, _published(project))
+    kb_id_of(project)
+    state_dir = prepare_state_dir(project.settings.root)
+    with _only_server(state_dir) as lock:
+        endpoints = endpoints_of(project, published(project))
         # What a killed server left, or the server of the folder that this is a copy of.
         publish(state_dir, endpoints, None)
-        host(project, endpoints, idle_s, say)
+        host(project, endpoints, lock, idle_s, say)
 
 
 def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerStatus:
@@ -179,10 +119,11 @@ def start_detached(project: Project, idle_s: float = DETACHED_IDLE_S) -> ServerS
 
     Raises:
         IndexNotBuiltError: no build has filled the knowledge base.
-        ServerGoneError: it did not start; the message has the end of its log.
+        ServerGoneError: it did not start, and the message has the end of its log; or one runs
+            that does not answer.
         StoreUnavailableError: its log cannot be written.
     """
-    _kb_id(project)
+    kb_id_of(project)
     running = server_status(project)
     if running is not None:
         return running
@@ -235,65 +176,102 @@ def _bad_log(log: Path, reason: str | None) -> StoreUnavailableError:
 
 def _awaited(project: Project, process: subprocess.Popen[bytes], log: Path) -> ServerStatus:
     deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        running = server_status(project)
-        if running is not None:
-            # Another start may have won; either is the one server.
-            return running
-        is_locked = lock_holder(project.settings.state_dir, LOCK_FILE) is not None
-        if process.poll() is not None and not is_locked:
-            break
+    reason = ""
+    while time.monotonic() < deadline and not (reason and process.poll() is not None):
+        try:
+            running = server_status(project)
+        except ServerGoneError as error:
+            reason = str(error)
+        else:
+            if running is not None:
+                # Another start may have won; either is the one server.
+                return running
+            if process.poll() is not None:
+                break
         time.sleep(POLL_S)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
     raise ServerGoneError(
-        f"the server did not start: {' / '.join(lines) or 'it wrote nothing'}; "
+        f"the server did not start: {' / '.join(lines) or reason or 'it wrote nothing'}; "
         f"run doxtr-rag serve to see why, or read {log}"
     )
 
 
 def server_status(project: Project) -> ServerStatus | None:
-    """Return the running server, None when there is none that answers as this knowledge base's."""
-    holder = lock_holder(project.settings.state_dir, LOCK_FILE)
-    client = _own_client(project) if holder else None
-    if holder is None or client is None:
-        return None
+    """Return the running server, None when there is none.
+
+    Raises:
+        ServerGoneError: a process is this knowledge base's server, and does not answer as it.
+    """
+    state_dir = project.settings.state_dir
+    # This project's server, wherever DOXTR_RAG_ENDPOINTS leads questions.
+    here = replace(project, environment=replace(project.environment, endpoints=None))
+    deadline = time.monotonic() + PUBLISHED_AGAIN_S
+    while True:
+        holder = lock_holder(state_dir, LOCK_FILE)
+        if holder is None:
+            return None
+        try:
+            reached = reach(here)
+            health = _health_of(reached)
+        except DoxtrRagError as error:
+            is_starting = isinstance(error, NotPublishedError) and _is_new(holder)
+            if time.monotonic() > deadline and not is_starting:
+                raise ServerGoneError(
+                    f"{holder} is the server of this knowledge base and does not answer "
+                    f"({error}): end it with doxtr-rag serve --stop"
+                ) from error
+            # It is ending, or puts back what somebody else wrote.
+            time.sleep(POLL_S)
+        else:
+            return ServerStatus(holder.pid, reached.endpoints, health)
+
+
+def _is_new(holder: LockHolder) -> bool:
     try:
-        health = client.get("/health")
-    except DoxtrRagError:
-        return None
+        started = datetime.fromisoformat(holder.started)
+    except ValueError:
+        return False
+    return datetime.now(timezone.utc) - started < timedelta(seconds=START_S)
+
+
+def _health_of(reached: ReachedServer) -> dict[str, Any]:
+    try:
+        return reached.client.get("/health")
     finally:
-        client.close()
-    endpoints = _published(project)
-    return None if endpoints is None else ServerStatus(holder.pid, endpoints, health)
+        reached.client.close()
 
 
 def stop(project: Project) -> int | None:
     """End the running server; return its process id, None when there was none.
 
+    One that does not end when it is asked to is killed: a server only reads.
+
     Raises:
-        ServerGoneError: it does not prove that it is this server, or does not end.
+        ServerGoneError: it is not a process of this machine, or does not end.
     """
     state_dir = project.settings.state_dir
     holder = lock_holder(state_dir, LOCK_FILE)
     if holder is None:
         return None
-    client = _own_client(project)
-    if client is None:
-        raise ServerGoneError(
-            f"{holder} holds {state_dir / LOCK_FILE} and does not answer as this knowledge "
-            "base's server: end that process yourself"
-        )
-    client.close()
-    if holder.pid <= 1 or holder.host != socket.gethostname():
-        raise ServerGoneError(f"{holder} holds {state_dir / LOCK_FILE}: end it there")
-    with suppress(ProcessLookupError):
-        os.kill(holder.pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_S
+    for number, patience_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, KILL_S)):
+        if not is_held_by(state_dir, LOCK_FILE, holder):
+            break
+        with suppress(ProcessLookupError):
+            os.kill(holder.pid, number)
+        if _is_over(state_dir, patience_s):
+            return holder.pid
+    raise ServerGoneError(
+        f"{holder} holds {state_dir / LOCK_FILE}, and this process cannot end it: end it there"
+    )
+
+
+def _is_over(state_dir: Path, patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
     while lock_holder(state_dir, LOCK_FILE) is not None:
         if time.monotonic() > deadline:
-            raise ServerGoneError(f"{holder} was asked to end and still runs: end it yourself")
+            return False
         time.sleep(POLL_S)
-    return holder.pid
+    return True
 
 
 def start_if_wanted(project: Project) -> None:

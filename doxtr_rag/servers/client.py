@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,8 +20,16 @@ from doxtr_rag.servers.identity import make_nonce, proof, same
 
 CONNECT_S = 5.0
 READ_S = 10.0
+PROOF_S = 5.0
+"""A proof is made at once: a server that takes longer hangs."""
+
 EMBED_S = 600.0
 """A batch of long texts on a slow machine takes minutes."""
+
+QUERY_S = 60.0
+"""A question may wait for the model to be loaded."""
+
+LARGEST_ANSWER = 64 * 1024 * 1024
 
 BATCH_TEXTS = 32
 BATCH_CHARACTERS = 50_000
@@ -76,7 +87,8 @@ class JsonClient:
         """
         nonce, port = make_nonce(), urlsplit(self.url).port or 0
         # Not kept: nobody else may use a connection to whom has proven nothing yet.
-        said = self._exchange("GET", f"/identity?nonce={nonce}", None, {"connection": "close"})
+        path, headers = f"/identity?nonce={nonce}", {"connection": "close"}
+        said = self._exchange("GET", path, None, headers, PROOF_S)
         if not same(str(said.get("proof")), proof(identity.token, identity.kb_id, port, nonce)):
             raise ServerGoneError(
                 f"port {port} is not this knowledge base's server: run doxtr-rag serve --detach"
@@ -118,13 +130,13 @@ class JsonClient:
         path: str,
         body: object,
         headers: Mapping[str, str],
-        timeout_s: float = READ_S,
+        timeout_s: float,
         watch: Callable[[str, object], None] | None = None,
     ) -> dict[str, Any]:
         import httpx  # noqa: PLC0415 - see __init__
 
         try:
-            response = self._http.request(
+            with self._http.stream(
                 method,
                 self.url + path,
                 # ASCII, so that half a surrogate pair arrives as it was given.
@@ -132,9 +144,9 @@ class JsonClient:
                 headers={"content-type": "application/json", **headers},
                 timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
                 extensions={"trace": watch} if watch else None,
-            )
-            said = response.json()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            ) as response:
+                said = json.loads(_limited(response.iter_bytes(), time.monotonic() + timeout_s))
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as error:
             raise ServerGoneError(
                 f"{self.url} does not answer ({type(error).__name__}): run doxtr-rag serve --status"
             ) from error
@@ -163,6 +175,16 @@ def prove(client: JsonClient, kb_id: str, token: str) -> str:
     version = client.check(identity)
     client.authorise(identity)
     return version
+
+
+def _limited(parts: Iterable[bytes], deadline: float) -> bytes:
+    """Return an answer; one that is too long or drips in too slowly is no JSON."""
+    answer = bytearray()
+    for part in parts:
+        answer += part
+        if len(answer) > LARGEST_ANSWER or time.monotonic() > deadline:
+            raise ValueError("no end")
+    return bytes(answer)
 
 
 def _refuse_new_connection(event: str, _: object) -> None:
@@ -253,7 +275,7 @@ class ServedEmbedder:
 
     def _vectors(self, texts: Sequence[str], input_type: str) -> list[Vector]:
         body = {"input": list(texts), "encoding_format": "base64", "input_type": input_type}
-        said = self._client.post("/embed", body, EMBED_S)
+        said = self._client.post("/embed", body, QUERY_S if input_type == "query" else EMBED_S)
         try:
             fingerprint, usage = said["fingerprint"], said["usage"]
             vectors = [wire.vector_of(entry["embedding"]) for entry in said["data"]]
@@ -265,10 +287,14 @@ class ServedEmbedder:
             raise EmbeddingError(
                 f"{self._client.url} has loaded another model: run doxtr-rag serve --stop"
             )
-        if [len(vector) for vector in vectors] != [FLOAT_BYTES * self.dimension] * len(texts):
+        if len(vectors) != len(texts) or not all(map(self._is_vector, vectors)):
             raise self._stranger()
         self._counts += added
         return vectors
+
+    def _is_vector(self, vector: Vector) -> bool:
+        has_length = len(vector) == FLOAT_BYTES * self.dimension
+        return has_length and math.isfinite(math.hypot(*array("f", vector)))
 
     def _stranger(self) -> EmbeddingError:
         return EmbeddingError(

@@ -52,7 +52,11 @@ class StoreTarget:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where stores and model of a knowledge base are; no `api_port` while no server runs."""
+    """Where stores and model of a knowledge base are; no `api_port` while no server runs.
+
+    `lock` is the device and inode of the lock that the server holds: a copy of the folder has
+    another one.
+    """
 
     kb_id: str
     project: str
@@ -61,6 +65,7 @@ class Endpoints:
     fingerprint: str
     stores: Mapping[str, StoreTarget]
     api_port: int | None = None
+    lock: str | None = None
 
     @property
     def api_url(self) -> str | None:
@@ -69,7 +74,7 @@ class Endpoints:
 
     def stopped(self) -> Endpoints:
         """Return the same without a server; the ports are those it last had."""
-        return replace(self, api_port=None)
+        return replace(self, api_port=None, lock=None)
 
     def record(self) -> dict[str, Any]:
         """Return the endpoints as they are written."""
@@ -87,6 +92,7 @@ class Endpoints:
             **{name: target.record() for name, target in self.stores.items()},
             "search_url": None if url is None else f"{url}/search",
             "token_file": None if url is None else TOKEN_NAME,
+            **({} if self.lock is None else {"lock": self.lock}),
         }
 
 
@@ -131,6 +137,7 @@ def checked(record: Any, place: Path) -> Endpoints:
         fingerprint=embedding["fingerprint"],
         stores={name: _target(record[name]) for name in ("shared", "private")},
         api_port=api_port,
+        lock=record.get("lock"),
     )
 
 

@@ -81,11 +81,11 @@ def run(
     *,
     idle_s: float | None,
     when_ready: Callable[[], None],
-    can_be_found: Callable[[], bool] = lambda: True,
+    keep_found: Callable[[], bool] = lambda: True,
 ) -> None:
     """Serve until SIGTERM, SIGINT, or `idle_s` seconds without a request.
 
-    With a number of seconds, also until no client could find the server.
+    `keep_found` is called all the time; once it says False, nobody can find this server.
     """
     to_stderr = logging.StreamHandler()
     to_stderr.setFormatter(_Discreet("%(asctime)s %(levelname)s %(message)s"))
@@ -103,7 +103,7 @@ def run(
         timeout_graceful_shutdown=SHUTDOWN_S,
         backlog=BACKLOG,
     )
-    server = _Server(config, gate, idle_s, when_ready, can_be_found)
+    server = _Server(config, gate, idle_s, when_ready, keep_found)
     asyncio.run(server.serve(sockets=list(listeners)))
 
 
@@ -130,13 +130,13 @@ class _Server(uvicorn.Server):
         gate: Gate,
         idle_s: float | None,
         when_ready: Callable[[], None],
-        can_be_found: Callable[[], bool],
+        keep_found: Callable[[], bool],
     ) -> None:
         super().__init__(config)
         self._gate = gate
         self._idle_s = idle_s
         self._when_ready = when_ready
-        self._can_be_found = can_be_found
+        self._keep_found = keep_found
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until something ends it."""
@@ -165,9 +165,11 @@ class _Server(uvicorn.Server):
         finally:
             if not is_ready:
                 self._end()
-        while self._idle_s is not None:
+        while await asyncio.to_thread(self._keep_found) and not self._is_idle():
             await asyncio.sleep(LOOK_EVERY_S)
-            is_idle = time.monotonic() - self._gate.seen > self._idle_s
-            if not self._can_be_found() or (is_idle and not self._gate.under_way):
-                self._end()
-                return
+        self._end()
+
+    def _is_idle(self) -> bool:
+        if self._idle_s is None or self._gate.under_way:
+            return False
+        return time.monotonic() - self._gate.seen > self._idle_s

@@ -8,7 +8,7 @@ from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.build_cache import BuildCache
 from doxtr_rag.storage.collection import CollectionView
 from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord, read_ledger
-from doxtr_rag.storage.lock import LockHolder, StoreLock, lock_holder
+from doxtr_rag.storage.lock import LockHolder, StoreLock, is_held_by, lock_holder
 from doxtr_rag.storage.reader import StoreReader
 from doxtr_rag.storage.schema import CORPUS_FILE
 from doxtr_rag.storage.stats import StoreStats, stats
@@ -27,6 +27,7 @@ __all__ = [
     "StoreReader",
     "StoreStats",
     "corpus_stamp",
+    "is_held_by",
     "is_writable",
     "lock_holder",
     "open_reader",

@@ -79,6 +79,23 @@ class StoreLock:
             os.ftruncate(descriptor, 0)
             os.close(descriptor)
 
+    def identity(self) -> str:
+        """Return device and inode of the file that is held, which no copy of it has.
+
+        Raises:
+            StoreLockedError: it is not held.
+        """
+        if self._descriptor is None:
+            raise StoreLockedError(f"{self._path} is not held")
+        return _identity(os.fstat(self._descriptor))
+
+    def is_in_place(self) -> bool:
+        """Say whether the file that is held is still where others look for it."""
+        try:
+            return _identity(self._path.stat()) == self.identity()
+        except OSError:
+            return False
+
     def _wait(self, descriptor: int, wait_s: float, on_wait: Callable[[str], None]) -> None:
         # One more look than asked for: a passer-by who only asks for the holder is no holder.
         deadline = time.monotonic() + max(wait_s, 2 * POLL_S)
@@ -121,6 +138,30 @@ def lock_holder(folder: Path, file_name: str = LOCK_FILE) -> LockHolder | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def is_held_by(folder: Path, file_name: str, holder: LockHolder) -> bool:
+    """Say whether a process of this machine has the lock's file open, as its holder must.
+
+    False where the machine cannot tell: what a holder wrote may name a process of another one.
+    """
+    try:
+        held = _identity((folder / file_name).stat())
+        opened = Path(f"/proc/{holder.pid}/fd").iterdir()
+        return holder.host == socket.gethostname() and any(_leads_to(fd, held) for fd in opened)
+    except OSError:
+        return False
+
+
+def _leads_to(descriptor: Path, held: str) -> bool:
+    try:
+        return _identity(descriptor.stat()) == held
+    except OSError:
+        return False
+
+
+def _identity(status: os.stat_result) -> str:
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _is_taken(descriptor: int) -> bool:

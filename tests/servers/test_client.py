@@ -2,8 +2,12 @@
 
 import base64
 import json
+import math
 import socket
+import struct
 import threading
+import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -171,6 +175,33 @@ def test_a_port_where_nobody_listens_is_said(client_of):
         client_of(port).get("/health")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [b"[" * 100_000, b'{"a": ' * 100_000, b"\xff", b"", b'"' + b"a" * 65 * 1024 * 1024 + b'"'],
+    ids=["deep", "deeper", "no text", "empty", "long"],
+)
+def test_an_answer_that_is_no_answer_is_one_from_nobody(client_of, answer):
+    with Program(answer) as stranger, pytest.raises(ServerGoneError, match="does not answer"):
+        client_of(stranger.port).get("/health")
+
+
+def test_an_answer_that_drips_in_is_not_waited_for(client_of):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip():
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+                while True:
+                    connection.sendall(b" ")
+                    time.sleep(0.02)
+
+        threading.Thread(target=drip, daemon=True).start()
+        client = client_of(listener.getsockname()[1])
+        with pytest.raises(ServerGoneError, match="does not answer"):
+            client.post("/search/shared", {}, 0.3)
+
+
 # --- /embed
 
 
@@ -190,6 +221,7 @@ GOOD = {
     "usage": {"prompt_tokens": 1, "padded_tokens": 1, "truncated": 0},
     "data": [{"embedding": base64.b64encode(b"\0" * 4 * DIMENSION).decode()}],
 }
+NOT_FINITE = base64.b64encode(struct.pack(f"<{DIMENSION}f", *[math.nan] * DIMENSION)).decode()
 
 
 @pytest.mark.parametrize(
@@ -207,8 +239,9 @@ GOOD = {
         ({"data": [{"embedding": "???"}]}, "DOXTR_RAG_EMBED_URL"),
         ({"data": [{"embedding": ""}]}, "DOXTR_RAG_EMBED_URL"),
         ({"data": [{}]}, "DOXTR_RAG_EMBED_URL"),
+        ({"data": [{"embedding": NOT_FINITE}]}, "DOXTR_RAG_EMBED_URL"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_an_embedding_server_of_another_kind_is_named(client_of, changes, said):
     with Program(json.dumps(GOOD | changes).encode()) as stranger:

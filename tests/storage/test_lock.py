@@ -3,14 +3,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from doxtr_rag.core.errors import StoreLockedError
-from doxtr_rag.storage import StoreLock, lock_holder
+from doxtr_rag.storage import StoreLock, is_held_by, lock_holder
 
 OWNER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from doxtr_rag.storage import StoreLock
 with StoreLock(Path(sys.argv[1])).acquired(5, print):
@@ -93,3 +95,27 @@ def test_taking_it_twice_in_one_process_is_refused_at_once(folder):
     lock.release()
     with lock.acquired(0, pytest.fail):
         assert lock_holder(folder)
+
+
+def test_only_who_has_the_lock_open_is_taken_for_its_holder(folder, owner):
+    holder = lock_holder(folder)
+    assert is_held_by(folder, "lock", holder)
+    for other in (
+        replace(holder, pid=os.getpid()),
+        replace(holder, pid=0),
+        replace(holder, host="elsewhere"),
+    ):
+        assert not is_held_by(folder, "lock", other)
+
+
+def test_a_lock_knows_when_its_file_was_replaced(folder):
+    with StoreLock(folder).acquired(0, pytest.fail) as lock:
+        status = (folder / "lock").stat()
+        assert lock.identity() == f"{status.st_dev}:{status.st_ino}"
+        assert lock.is_in_place()
+        (folder / "lock").rename(folder / "moved")
+        assert not lock.is_in_place()
+        (folder / "lock").touch()
+        assert not lock.is_in_place()
+    with pytest.raises(StoreLockedError, match="not held"):
+        lock.identity()

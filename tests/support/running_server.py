@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,3 +100,11 @@ def _served(folder: Path) -> ServedStore:
         stamp=lambda: corpus_stamp(folder),
         look=lambda: StoreHealth("ready"),
     )
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
