@@ -297,7 +297,9 @@ def test_a_squatter_of_a_dead_server_never_sees_the_token(root, monkeypatch):
     assert b"uthorization" not in heard[0]
 
 
-def test_a_copy_of_a_served_folder_does_not_ask_the_server_of_the_first(root, tmp_path):
+def test_a_copy_of_a_served_folder_does_not_ask_the_server_of_the_first(
+    root, tmp_path, monkeypatch
+):
     bootstrap.start_detached(project_of(root))
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
@@ -305,6 +307,9 @@ def test_a_copy_of_a_served_folder_does_not_ask_the_server_of_the_first(root, tm
     assert client is not None
     client.close()
     assert connect(project_of(copy)) is None
+    monkeypatch.setenv("DOXTR_RAG_ENDPOINTS", str(copy / ".doxtr" / "endpoints.json"))
+    assert connect(project_of(copy)) is None
+    monkeypatch.delenv("DOXTR_RAG_ENDPOINTS")
 
 
 def test_a_build_after_a_change_of_model_replaces_the_server(root, tiny_model_dir, tmp_path):

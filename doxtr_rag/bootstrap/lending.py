@@ -15,7 +15,7 @@ from doxtr_rag.core.version import VERSION
 from doxtr_rag.indexing.vectors import Model
 from doxtr_rag.servers.client import JsonClient, ServedEmbedder, prove
 from doxtr_rag.servers.endpoints import FILE_NAME, Endpoints, read_endpoints, read_token
-from doxtr_rag.storage import lock_holder
+from doxtr_rag.storage import lock_holder, lock_identity
 
 NOT_RUNNING = "no server of this knowledge base runs: start it with doxtr-rag serve --detach"
 
@@ -51,8 +51,8 @@ class ReachedServer:
 def reach(project: Project) -> ReachedServer:
     """Return this knowledge base's running server, of whatever version and model.
 
-    Without DOXTR_RAG_ENDPOINTS the server's lock has to be held here: a folder that is a copy of
-    another has that one's endpoints and token.
+    A folder that is a copy of another has that one's endpoints and token, but not its lock.
+    Without DOXTR_RAG_ENDPOINTS the lock has to be held here.
 
     Raises:
         ConfigError: what it published is unusable.
@@ -65,6 +65,9 @@ def reach(project: Project) -> ReachedServer:
     place = given or state_dir / FILE_NAME
     endpoints, token = read_endpoints(place.parent, place.name), read_token(place.parent)
     if endpoints is None or endpoints.api_url is None or token is None:
+        raise NotPublishedError(NOT_RUNNING)
+    beside = lock_identity(place.parent, LOCK_FILE)
+    if beside is not None and endpoints.lock not in (None, beside):
         raise NotPublishedError(NOT_RUNNING)
     client = JsonClient(endpoints.api_url)
     try:

@@ -1,10 +1,13 @@
 /** Which knowledge base a folder belongs to; what lies there is not trusted before it was checked. */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { line } from "./display.js";
 import { readEndpoints, EndpointsError } from "./endpoints.js";
 import type { Endpoints } from "./endpoints.js";
 import { KnowledgeBaseError } from "./errors.js";
 import { parsed } from "./json.js";
+import { hasLockBeside, isLockBeside } from "./server-lock.js";
+import { hasChosenEndpoints } from "./settings.js";
 import type { Settings } from "./settings.js";
 
 const FOLDER = ".doxtr";
@@ -17,6 +20,7 @@ export type KnowledgeBase = {
   /** The project: the folder that holds `.doxtr`. */
   readonly root: string;
   readonly endpoints: Endpoints;
+  /** null while no server runs there. */
   readonly token: string | null;
 };
 
@@ -43,11 +47,15 @@ export function knowledgeBaseOf(cwd: string, settings: Settings): KnowledgeBase 
   }
   const folder = dirname(path);
   const endpoints = endpointsIn(path);
+  const { tokenFile, lock } = endpoints;
+  // A file that was chosen may lie elsewhere without any lock; a copied folder has a lock of its own.
+  const isAlone = hasChosenEndpoints(settings) && !hasLockBeside(path);
+  const isServerHere = lock === null || isAlone || isLockBeside(path, lock);
   return {
     path,
     root: basename(folder) === FOLDER ? dirname(folder) : folder,
     endpoints,
-    token: endpoints.tokenFile === null ? null : tokenIn(join(folder, endpoints.tokenFile)),
+    token: tokenFile !== null && isServerHere ? tokenIn(join(folder, tokenFile)) : null,
   };
 }
 
@@ -58,7 +66,7 @@ function endpointsIn(path: string): Endpoints {
     if (!(error instanceof EndpointsError)) throw error;
     throw new KnowledgeBaseError(
       "bad_endpoints",
-      `${path} is not usable (${error.message}): run doxtr-rag serve --detach in that project.`,
+      `${path} is not usable (${line(error.message)}): run doxtr-rag serve --detach in that project.`,
     );
   }
 }

@@ -21,7 +21,7 @@ export function prepared(given: unknown): unknown {
   );
 }
 
-/** Return what is searched for; throws a sentence when it cannot be. */
+/** Return what is searched for, which may be nothing; throws a sentence when it cannot be. */
 export function searchRequest(given: unknown): SearchRequest {
   const fields = fieldsOf(given);
   const topK = fields["top_k"] ?? LIMITS.default_top_k;
@@ -29,7 +29,7 @@ export function searchRequest(given: unknown): SearchRequest {
     throw new KnowledgeBaseError("bad_argument", `top_k must be a whole number from 1 to ${LIMITS.max_top_k}.`);
   }
   return {
-    query: nonEmpty(fields, "query", LIMITS.max_query_chars, "Ask a question, or give a name or an error message."),
+    query: shortText(fields, "query", LIMITS.max_query_chars),
     topK,
     documents: fields["doc_filter"] === undefined ? "" : shortText(fields, "doc_filter", MAX_NAME_CHARACTERS),
   };
@@ -37,7 +37,11 @@ export function searchRequest(given: unknown): SearchRequest {
 
 /** Return the document to outline; throws a sentence when none is named. */
 export function documentName(given: unknown): string {
-  return nonEmpty(fieldsOf(given), "doc", MAX_NAME_CHARACTERS, "Take a document's name from search_knowledge_base.");
+  const name = shortText(fieldsOf(given), "doc", MAX_NAME_CHARACTERS);
+  if (name === "") {
+    throw new KnowledgeBaseError("bad_argument", "doc is empty. Take a document's name from search_knowledge_base.");
+  }
+  return name;
 }
 
 /** Return the section to read. */
@@ -54,12 +58,6 @@ export function shownArgument(given: unknown, key: string): string {
 function fieldsOf(given: unknown): JsonObject {
   const fields = prepared(given);
   return isObject(fields) ? fields : {};
-}
-
-function nonEmpty(fields: JsonObject, key: string, limit: number, hint: string): string {
-  const text = shortText(fields, key, limit);
-  if (text === "") throw new KnowledgeBaseError("bad_argument", `${key} is empty. ${hint}`);
-  return text;
 }
 
 function shortText(fields: JsonObject, key: string, limit: number): string {

@@ -12,6 +12,7 @@ import type { Question, StoreAnswer } from "./question.js";
 import type { Degradation } from "./render.js";
 import { chunkPlace, documentMatcher } from "./sections.js";
 import { successful } from "./server.js";
+import { hasChosenEndpoints } from "./settings.js";
 import type { Headers } from "./settings.js";
 
 /** Chroma cannot match parts of names, so that more is asked for and sifted here (retrieval R29). */
@@ -121,16 +122,12 @@ async function post(call: Call, { url, headers }: Collection, verb: string, body
 }
 
 /** Return the headers that the store wants; values come from the environment only. */
-function headersFor({ settings }: Call, store: Store): Record<string, string> {
+function headersFor(call: Call, store: Store): Record<string, string> {
+  if (store.headerKeys.length === 0) return {};
   const isShared = store.scope === "SHARED_ORG";
-  const given: Headers = isShared ? settings.sharedHeaders : settings.privateHeaders;
+  const given: Headers = isShared ? call.settings.sharedHeaders : call.settings.privateHeaders;
   const variable = isShared ? "DOXTR_RAG_SHARED_STORE_HEADERS" : "DOXTR_RAG_LOCAL_STORE_HEADERS";
-  if (store.headerKeys.length > 0 && !store.ssl && !isLoopback(store.host)) {
-    throw new KnowledgeBaseError(
-      "insecure",
-      `headers are not sent to ${store.host} without TLS: use an https address for the store`,
-    );
-  }
+  checkReceiver(call, store, variable);
   return Object.fromEntries(
     store.headerKeys.map((name) => {
       const value = given.get(name.toLowerCase());
@@ -139,6 +136,27 @@ function headersFor({ settings }: Call, store: Store): Record<string, string> {
       return [name, value];
     }),
   );
+}
+
+/**
+ * Refuse to send secrets of this user to a machine that only a file in a project names.
+ *
+ * Whoever unpacks an archive owns the files in it, with whatever rights the archive gave them.
+ */
+function checkReceiver({ base, settings }: Call, { host, ssl }: Store, variable: string): void {
+  if (isLoopback(host)) return;
+  if (!ssl) {
+    throw new KnowledgeBaseError(
+      "insecure",
+      `headers are not sent to ${host} without TLS: use an https address for the store`,
+    );
+  }
+  if (!hasChosenEndpoints(settings)) {
+    throw new KnowledgeBaseError(
+      "insecure",
+      `the values of ${variable} are not sent to ${host}, which only a file of this project names: when you trust it, set DOXTR_RAG_ENDPOINTS=${base.path}`,
+    );
+  }
 }
 
 function originOf({ host, port, ssl }: Store): string {

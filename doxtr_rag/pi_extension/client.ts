@@ -3,6 +3,7 @@ import { knowledgeBaseOf } from "./addressing.js";
 import type { KnowledgeBase } from "./addressing.js";
 import { isServerDown, KnowledgeBaseError } from "./errors.js";
 import { Launcher } from "./launch.js";
+import type { LaunchFailure } from "./launch.js";
 import { ServerClient } from "./server.js";
 import { readSettings } from "./settings.js";
 import type { Environment, Settings } from "./settings.js";
@@ -16,7 +17,11 @@ export type Call = {
   readonly needsServer: boolean;
 };
 
-export type CallOptions = { readonly mayLaunch: boolean };
+export type CallOptions = {
+  readonly mayLaunch: boolean;
+  /** Hears that a server is being started, which takes a while. */
+  readonly onLaunch?: () => void;
+};
 type Work<T> = (call: Call) => Promise<T>;
 
 /** What outlives a call: proofs of servers, and starts that are under way. */
@@ -44,15 +49,21 @@ export class Client {
     } catch (error) {
       if (!isServerDown(error)) throw error;
     }
+    options.onLaunch?.();
     const failure = await this.#launcher.launch(base.root, settings.searchPath, signal);
     try {
       return await work({ ...given, base: knowledgeBaseOf(cwd, settings), needsServer: false });
     } catch (error) {
       if (!isServerDown(error) || failure === undefined) throw error;
-      throw new KnowledgeBaseError(
-        "server_down",
-        `The knowledge-base server of ${base.root} does not run and ${failure}: run doxtr-rag serve --detach there.`,
-      );
+      throw notStarted(base.root, failure);
     }
   }
+}
+
+function notStarted(root: string, { reason, isAdvised }: LaunchFailure): KnowledgeBaseError {
+  const advice = isAdvised ? "" : ": run doxtr-rag serve --detach there";
+  return new KnowledgeBaseError(
+    "server_down",
+    `The knowledge-base server of ${root} does not run and could not be started (${reason})${advice}.`,
+  );
 }

@@ -4,8 +4,7 @@ import type { AutoContext } from "./auto-context.js";
 import type { Client } from "./client.js";
 import { asKnowledgeBaseError } from "./errors.js";
 import type { Command, Context } from "./pi-types.js";
-import { answerMarkdown } from "./render.js";
-import { search } from "./search.js";
+import { search, textOfAnswer } from "./search.js";
 import { sourcesText, statusLine, statusText } from "./status.js";
 
 export const STATUS_KEY = "chroma-rag";
@@ -61,7 +60,7 @@ async function answered(client: Client, autoContext: AutoContext, given: string,
         mayLaunch: true,
         signal: context.signal,
       });
-      return answerMarkdown(answer.hits, answer.degraded);
+      return textOfAnswer(answer);
     }
     default:
       return USAGE;

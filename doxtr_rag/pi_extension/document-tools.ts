@@ -29,7 +29,7 @@ export function outlineTool(client: Client): Tool<DocumentDetails> {
     parameters: { type: "object", properties: { doc: DOC }, required: ["doc"], additionalProperties: false },
     ...shared(client, "kb_doc", async (call, given) => {
       const found = await documentSections(call, documentName(given));
-      return { text: outlineMarkdown(found), summary: `${found.document}: ${found.sections.length} sections` };
+      return { text: outlineMarkdown(found), summary: `${line(found.document)}: ${found.sections.length} sections` };
     }),
   };
 }
@@ -54,7 +54,8 @@ export function readingTool(client: Client): Tool<DocumentDetails> {
     ...shared(client, "kb_read", async (call, given) => {
       const found = await documentSections(call, documentName(given));
       const reading = readSection(found, sectionName(given));
-      return { text: readingMarkdown(found, reading), summary: `${found.document}: ${reading.section.title}` };
+      const summary = `${line(found.document)}: ${line(reading.section.title)}`;
+      return { text: readingMarkdown(found, reading), summary };
     }),
   };
 }
@@ -65,11 +66,12 @@ function shared(client: Client, name: string, work: (call: Call, given: unknown)
   return {
     prepareArguments: prepared,
     async execute(_id, given, signal, onUpdate, context) {
-      onUpdate?.({ content: [{ type: "text", text: "reading" }], details: { summary: "reading" } });
-      const { text, summary } = await client.call(context.cwd, signal, { mayLaunch: true }, (call) =>
-        work(call, given),
-      );
-      return { content: [{ type: "text", text }], details: { summary: line(summary) } };
+      const tell = (summary: string): void =>
+        onUpdate?.({ content: [{ type: "text", text: summary }], details: { summary } });
+      tell("reading");
+      const launching = { mayLaunch: true, onLaunch: () => tell("starting the knowledge-base server") };
+      const { text, summary } = await client.call(context.cwd, signal, launching, (call) => work(call, given));
+      return { content: [{ type: "text", text }], details: { summary } };
     },
     renderCall: (given, theme) => rows([callRow(name, given, theme)]),
     renderResult: (result, { expanded, isPartial }, theme) => drawnResult(result, expanded, isPartial, theme),
@@ -93,7 +95,7 @@ function drawnResult(
 ): Component {
   const text = result.content[0]?.text ?? "failed";
   const summary = result.details?.summary;
-  if (isPartial) return rows([[{ text: "reading…", style: (shown) => theme.fg("warning", shown) }]]);
+  if (isPartial) return rows([[{ text: `${summary ?? "reading"}…`, style: (shown) => theme.fg("warning", shown) }]]);
   if (summary === undefined) return paragraph(text, (shown) => theme.fg("error", shown));
   const head: Row = [{ text: summary, style: (shown) => theme.fg("success", shown) }];
   const body = text.split("\n").map((each): Row => [{ text: each, style: (shown) => theme.fg("dim", shown) }]);

@@ -29,6 +29,8 @@ export type Endpoints = {
   readonly stores: readonly Store[];
   readonly searchUrl: URL | null;
   readonly tokenFile: string | null;
+  /** Device and number of the lock file that the server holds; null when it did not say. */
+  readonly lock: string | null;
 };
 
 /** A field that is not what it should be; `at` is its path. */
@@ -41,24 +43,29 @@ export class EndpointsError extends Error {
   }
 }
 
-const NAME = /^[^\u0000-\u001f\u007f-\u009f]{1,512}$/u;
-const MOUNT_NAME = /^[^./\\\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]{0,99}$/u;
+const UNFIT = /[\p{Cc}\p{Cs}]/u;
+const NAME = /^.{1,512}$/su;
+const MOUNT_NAME = /^[^./\\][^/\\]{0,99}$/u;
 const COLLECTION = /^[A-Za-z0-9._-]{1,512}$/u;
 const HOST = /^[A-Za-z0-9._:-]{1,253}$/u;
 const FINGERPRINT = /^[0-9a-f]{16,128}$/u;
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/u;
-const LOOPBACK_URL = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}(?:\/[A-Za-z0-9._/-]*)?$/u;
+const PORT = "(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+const LOOPBACK_URL = new RegExp(`^http://(?:127\\.0\\.0\\.1|localhost|\\[::1\\]):${PORT}(?:/[A-Za-z0-9._/-]*)?$`, "u");
+const LOCK = /^[0-9]{1,40}:[0-9]{1,40}$/u;
 const TOKEN_FILE = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/u;
 const LOOPBACK_HOSTS: readonly string[] = ["127.0.0.1", "localhost", "::1"];
 const SCOPES: readonly string[] = ["SHARED_ORG", "LOCAL_PRIVATE"];
 const MAX_HEADERS = 20;
 const MAX_MOUNTS = 100;
+const MAX_DEPTH = 20;
 
 /** Read a parsed endpoints.json; throws an EndpointsError at the first field that is wrong. */
 export function readEndpoints(value: unknown): Endpoints {
   if (!isObject(value)) throw new EndpointsError("", "an object");
   if (value["version"] !== 1)
     throw new EndpointsError("version", "1, another needs an update: run doxtr-rag install-agent pi");
+  checkText(value, []);
   const root = new Fields(value, "");
   return {
     kbId: root.text("kb_id", NAME, "a name"),
@@ -71,7 +78,20 @@ export function readEndpoints(value: unknown): Endpoints {
     ],
     searchUrl: root.address("search_url"),
     tokenFile: value["token_file"] === null ? null : root.text("token_file", TOKEN_FILE, "a file name or null"),
+    lock: value["lock"] === undefined ? null : root.text("lock", LOCK, "two numbers"),
   };
+}
+
+/** Refuse control characters and half surrogate pairs wherever they are, in fields of a later version too. */
+function checkText(value: unknown, at: readonly string[]): void {
+  if (at.length > MAX_DEPTH) throw new EndpointsError(at[0] ?? "", `at most ${MAX_DEPTH} levels in it`);
+  if (typeof value === "string" && UNFIT.test(value))
+    throw new EndpointsError(at.join("."), "text without control characters");
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, inner] of Object.entries(value)) {
+    if (UNFIT.test(key)) throw new EndpointsError(at.join("."), "field names without control characters");
+    checkText(inner, [...at, key]);
+  }
 }
 
 function embeddingOf(fields: Fields): Embedding {

@@ -25,3 +25,8 @@ export function abortedError(): KnowledgeBaseError {
 export function isServerDown(error: unknown): error is KnowledgeBaseError {
   return error instanceof KnowledgeBaseError && error.kind === "server_down";
 }
+
+/** Return a sentence without its full stop, to stand inside another one. */
+export function unended(sentence: string): string {
+  return sentence.replace(/\.$/u, "");
+}

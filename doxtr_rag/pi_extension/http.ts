@@ -10,7 +10,8 @@ export const CONNECT_MS = 5_000;
 export const READ_MS = 10_000;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** Shorter than servers keep an idle connection, so that none is reused while they close it. */
-const IDLE_MS = 4_000;
+export const IDLE_MS = 4_000;
+const RESET: ReadonlySet<string | undefined> = new Set(["ECONNRESET", "EPIPE"]);
 
 export type JsonRequest = {
   readonly method: "GET" | "POST";
@@ -19,6 +20,8 @@ export type JsonRequest = {
   readonly body?: unknown;
   readonly limitMs: number;
   readonly signal: AbortSignal | undefined;
+  /** Which connections it may go over; those to anybody when there is none. */
+  readonly connections?: Agent;
 };
 
 export type JsonAnswer = { readonly status: number; readonly body: unknown };
@@ -75,11 +78,13 @@ const overFetch: Exchange = async (request, body, signal) => {
 };
 
 const overLoopback: Exchange = async (request, body, signal) => {
-  try {
-    return await exchanged(request, body, signal);
-  } catch (error) {
-    if (!(error instanceof StaleConnection)) throw error;
-    return exchanged(request, body, signal);
+  // Ends, since a connection that fails is not kept and a new one is not stale.
+  for (;;) {
+    try {
+      return await exchanged(request, body, signal);
+    } catch (error) {
+      if (!(error instanceof StaleConnection)) throw error;
+    }
   }
 };
 
@@ -91,7 +96,7 @@ function exchanged(request: JsonRequest, body: string | undefined, signal: Abort
     const { url, method } = request;
     const isPlain = url.protocol === "http:";
     const outgoing = (isPlain ? sendPlain : sendOverTls)({
-      agent: isPlain ? plainConnections : tlsConnections,
+      agent: request.connections ?? (isPlain ? plainConnections : tlsConnections),
       host: url.hostname === "[::1]" ? "::1" : "127.0.0.1",
       port: url.port,
       path: `${url.pathname}${url.search}`,
@@ -101,7 +106,7 @@ function exchanged(request: JsonRequest, body: string | undefined, signal: Abort
     });
     outgoing.on("response", (incoming) => readAll(incoming, url).then(resolve, reject));
     outgoing.on("error", (error: NodeJS.ErrnoException) => {
-      const isStale = outgoing.reusedSocket && error.code === "ECONNRESET" && !signal.aborted;
+      const isStale = outgoing.reusedSocket && RESET.has(error.code) && !signal.aborted;
       reject(isStale ? new StaleConnection() : error);
     });
     outgoing.end(body);

@@ -4,23 +4,28 @@ import { accessSync, constants, statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { within } from "./deadline.js";
 import { line } from "./display.js";
-import { asKnowledgeBaseError } from "./errors.js";
+import { asKnowledgeBaseError, unended } from "./errors.js";
 import { isObject, parsed, textOrEmpty } from "./json.js";
 
-const LAUNCH_MS = 30_000;
+/** Longer than the command itself waits, so that it can say what went wrong. */
+const LAUNCH_MS = 70_000;
+const MAX_REASON = 1_000;
 const MAX_OUTPUT = 64 * 1024;
 const COMMAND = process.platform === "win32" ? "doxtr-rag.exe" : "doxtr-rag";
 
+/** Why a server could not be started; `isAdvised` when it says already what to do. */
+export type LaunchFailure = { readonly reason: string; readonly isAdvised: boolean };
+
 /** Starts servers; calls that need the same one wait for the same start. */
 export class Launcher {
-  readonly #running = new Map<string, Promise<string | undefined>>();
+  readonly #running = new Map<string, Promise<LaunchFailure | undefined>>();
 
   /** Start the server of a project; return why it could not be started, undefined when it was. */
   async launch(
     root: string,
     searchPath: readonly string[],
     signal: AbortSignal | undefined,
-  ): Promise<string | undefined> {
+  ): Promise<LaunchFailure | undefined> {
     let running = this.#running.get(root);
     if (!running) {
       running = start(root, searchPath).finally(() => this.#running.delete(root));
@@ -39,19 +44,19 @@ export function commandOn(searchPath: readonly string[]): string | undefined {
     .find(isExecutable);
 }
 
-async function start(root: string, searchPath: readonly string[]): Promise<string | undefined> {
+async function start(root: string, searchPath: readonly string[]): Promise<LaunchFailure | undefined> {
   const command = commandOn(searchPath);
-  if (command === undefined) return "doxtr-rag is not on PATH, so it could not be started";
+  if (command === undefined) return unadvised("doxtr-rag is not on PATH");
   try {
     return await within({ what: "doxtr-rag serve --detach", limitMs: LAUNCH_MS, signal: undefined }, (signal) =>
       outcomeOf(command, root, signal),
     );
   } catch (error) {
-    return `it could not be started (${line(asKnowledgeBaseError(error).message).replace(/\.$/u, "")})`;
+    return unadvised(line(asKnowledgeBaseError(error).message));
   }
 }
 
-function outcomeOf(command: string, root: string, signal: AbortSignal): Promise<string | undefined> {
+function outcomeOf(command: string, root: string, signal: AbortSignal): Promise<LaunchFailure | undefined> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, ["serve", "--detach", "--json"], {
       cwd: root,
@@ -69,15 +74,21 @@ function outcomeOf(command: string, root: string, signal: AbortSignal): Promise<
     child.on("exit", (code) => {
       setImmediate(() => {
         child.stdout.destroy();
-        resolve(code === 0 ? undefined : `it could not be started (${messageIn(output) || `exit status ${code}`})`);
+        resolve(code === 0 ? undefined : failureIn(output, code));
       });
     });
   });
 }
 
-function messageIn(output: string): string {
+function failureIn(output: string, code: number | null): LaunchFailure {
   const said = parsed(output);
-  return isObject(said) ? line(textOrEmpty(said["message"])).replace(/\.$/u, "") : "";
+  const message = isObject(said) ? line(textOrEmpty(said["message"]), MAX_REASON) : "";
+  if (message === "") return unadvised(`doxtr-rag serve --detach ended with status ${code}`);
+  return { reason: unended(message), isAdvised: true };
+}
+
+function unadvised(reason: string): LaunchFailure {
+  return { reason: unended(reason), isAdvised: false };
 }
 
 function isExecutable(path: string): boolean {

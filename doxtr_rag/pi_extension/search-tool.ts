@@ -5,17 +5,17 @@ import type { Client } from "./client.js";
 import { LIMITS } from "./contract.js";
 import { cut, line } from "./display.js";
 import type { Component, Context, DrawnResult, Theme, Tool, ToolResult } from "./pi-types.js";
-import { answerMarkdown, sourceOf } from "./render.js";
+import { sourceOf } from "./render.js";
 import { paragraph, rows } from "./rows.js";
 import type { Row } from "./rows.js";
-import { search } from "./search.js";
+import { search, textOfAnswer } from "./search.js";
 import type { Answer, Phase } from "./search.js";
 
 export const SEARCH_TOOL = "search_knowledge_base";
 
 /** What is kept with the conversation: small, clean. */
 export type SearchDetails = {
-  readonly phase: "embedding" | "searching" | "done";
+  readonly phase: "starting" | "embedding" | "searching" | "done";
   readonly progress: string;
   readonly hits: readonly ShownHit[];
   readonly degraded: readonly string[];
@@ -53,7 +53,7 @@ export function searchTool(client: Client, onAnswer: (answer: Answer, context: C
     parameters: {
       type: "object",
       properties: {
-        query: { type: "string", minLength: 1, description: "A question, a name, or an error message, in plain words" },
+        query: { type: "string", description: "A question, a name, or an error message, in plain words" },
         top_k: {
           type: "integer",
           minimum: 1,
@@ -75,9 +75,8 @@ export function searchTool(client: Client, onAnswer: (answer: Answer, context: C
         signal,
         onPhase: (phase) => onUpdate?.(progressResult(phase)),
       });
-      onAnswer(answer, context);
-      const text = answerMarkdown(answer.hits, answer.degraded);
-      return { content: [{ type: "text", text }], details: detailsOf(answer) };
+      if (answer.wasAsked) onAnswer(answer, context);
+      return { content: [{ type: "text", text: textOfAnswer(answer) }], details: detailsOf(answer) };
     },
     renderCall: (given, theme) => rows([callRow(given, theme)]),
     renderResult: (result, { expanded, isPartial }, theme) => drawnResult(result, expanded, isPartial, theme),
@@ -85,14 +84,22 @@ export function searchTool(client: Client, onAnswer: (answer: Answer, context: C
 }
 
 function progressResult(phase: Phase): ToolResult<SearchDetails> {
-  const progress =
-    phase.phase === "embedding"
-      ? "embedding the question"
-      : `searching (${phase.answered} of ${phase.stores} stores answered)`;
+  const progress = progressOf(phase);
   return {
     content: [{ type: "text", text: progress }],
     details: { phase: phase.phase, progress, hits: [], degraded: [], elapsedMs: 0 },
   };
+}
+
+function progressOf(phase: Phase): string {
+  switch (phase.phase) {
+    case "starting":
+      return "starting the knowledge-base server";
+    case "embedding":
+      return "embedding the question";
+    case "searching":
+      return `searching (${phase.answered} of ${phase.stores} stores answered)`;
+  }
 }
 
 function detailsOf({ hits, degraded, elapsedMs }: Answer): SearchDetails {

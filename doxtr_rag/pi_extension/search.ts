@@ -2,10 +2,13 @@
 import { hitOf } from "./chunks.js";
 import type { Chunk, Hit } from "./chunks.js";
 import type { Call, CallOptions, Client } from "./client.js";
+import { RENDERING } from "./contract.js";
+import { withoutControls } from "./display.js";
 import { embedQuery } from "./embed-client.js";
 import type { Store } from "./endpoints.js";
 import { isServerDown, KnowledgeBaseError } from "./errors.js";
 import type { StoreAnswer } from "./question.js";
+import { answerMarkdown } from "./render.js";
 import type { Degradation } from "./render.js";
 import { bestSections, reciprocalRankFusion } from "./rrf.js";
 import type { FusedHit } from "./rrf.js";
@@ -20,9 +23,12 @@ export type SearchRequest = {
 };
 
 export type Phase =
-  { readonly phase: "embedding" } | { readonly phase: "searching"; readonly answered: number; readonly stores: number };
+  | { readonly phase: "starting" | "embedding" }
+  | { readonly phase: "searching"; readonly answered: number; readonly stores: number };
 
 export type Answer = {
+  /** Whether there was a question; without one nobody is asked. */
+  readonly wasAsked: boolean;
   readonly hits: readonly Hit[];
   readonly degraded: readonly Degradation[];
   readonly stores: number;
@@ -38,6 +44,8 @@ export type SearchOptions = CallOptions & {
 type Answered = Extract<StoreOutcome, { kind: "answered" }>;
 type Failed = Extract<StoreOutcome, { kind: "failed" }>;
 
+const NOTHING_ASKED: Answer = { wasAsked: false, hits: [], degraded: [], stores: 0, failedStores: 0, elapsedMs: 0 };
+
 /** Return what the knowledge base of a folder knows about a question; throws when no store could be asked. */
 export async function search(
   client: Client,
@@ -45,9 +53,16 @@ export async function search(
   request: SearchRequest,
   options: SearchOptions,
 ): Promise<Answer> {
+  if (withoutControls(request.query).trim() === "") return NOTHING_ASKED;
   const started = performance.now();
-  const found = await client.call(cwd, options.signal, options, (call) => answerOf(call, request, options));
+  const launching = { ...options, onLaunch: () => options.onPhase?.({ phase: "starting" }) };
+  const found = await client.call(cwd, options.signal, launching, (call) => answerOf(call, request, options));
   return { ...found, elapsedMs: Math.round(performance.now() - started) };
+}
+
+/** Return an answer as an agent reads it. */
+export function textOfAnswer({ wasAsked, hits, degraded }: Answer): string {
+  return wasAsked ? answerMarkdown(hits, degraded) : RENDERING.nothing_asked;
 }
 
 async function answerOf(
@@ -72,6 +87,7 @@ async function answerOf(
   const fused = reciprocalRankFusion(answered.flatMap(({ answer }) => [...answer.rankings]));
   if (fused.length === 0 && failed.length === 0 && request.documents === "") throw emptyError();
   return {
+    wasAsked: true,
     hits: await hitsOf(call, answered, bestSections(fused, request.topK), request.query),
     degraded: [...answered.flatMap(({ answer }) => [...answer.degraded]), ...failed.map(degradationOf)],
     stores,

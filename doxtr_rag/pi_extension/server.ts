@@ -1,12 +1,15 @@
 /** The knowledge base's own server: it proves itself first, then it gets the token. */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import type { Agent } from "node:http";
 import type { KnowledgeBase } from "./addressing.js";
+import { ProvenConnections } from "./connections.js";
 import { IDENTITY } from "./contract.js";
 import { line } from "./display.js";
-import { KnowledgeBaseError } from "./errors.js";
+import { KnowledgeBaseError, unended } from "./errors.js";
 import { CONNECT_MS, READ_MS, requestJson } from "./http.js";
 import type { JsonAnswer } from "./http.js";
 import { isObject, textOrEmpty } from "./json.js";
+import { isServerAlive } from "./server-lock.js";
 
 export type ServerRequest = {
   /** null when no server published one. */
@@ -16,32 +19,35 @@ export type ServerRequest = {
   readonly signal: AbortSignal | undefined;
 };
 
-/** Asks the server of a knowledge base, and remembers which addresses proved that they are it. */
+/** Asks the server of a knowledge base, over connections that proved to lead to it. */
 export class ServerClient {
-  readonly #proved = new Set<string>();
+  readonly #connections = new Map<string, ProvenConnections>();
 
   /** Return the answer; throws `server_down` when no server of this knowledge base is there. */
   async request(base: KnowledgeBase, request: ServerRequest): Promise<unknown> {
     const { token } = base;
     const { url } = request;
     if (token === null || url === null) throw serverDown(base, "it does not run");
-    const key = `${url.host} ${base.endpoints.kbId} ${token}`;
-    if (!this.#proved.has(key)) await prove(base, token, url, request.signal);
-    this.#proved.add(key);
     try {
-      const answer = await authorised(token, url, request);
+      const answer = await authorised(token, url, request, this.#connectionsTo(base, token, url));
       if (answer.status === 401) throw serverDown(base, `${url.host} refuses its token`);
       return successful(answer, url);
     } catch (error) {
-      if (isConnectionFailure(error)) this.#proved.delete(key);
-      if (error instanceof KnowledgeBaseError && error.kind === "unreachable") throw serverDown(base, error.message);
-      throw error;
+      throw toldOf(base, error);
     }
   }
 
-  /** Ask for a proof again at the next request. */
+  /** Ask for a proof at the next request; connections in use end with what they carry. */
   forget(): void {
-    this.#proved.clear();
+    this.#connections.clear();
+  }
+
+  #connectionsTo(base: KnowledgeBase, token: string, url: URL): ProvenConnections {
+    const key = JSON.stringify([base.root, base.endpoints.kbId, url.host, token]);
+    const kept =
+      this.#connections.get(key) ?? new ProvenConnections((connection) => prove(base, token, url, connection));
+    this.#connections.set(key, kept);
+    return kept;
   }
 }
 
@@ -63,15 +69,19 @@ export function proofOf(token: string, kbId: string, port: string, nonce: string
   return createHmac("sha256", token).update(message).digest("hex");
 }
 
-async function prove(base: KnowledgeBase, token: string, url: URL, signal: AbortSignal | undefined): Promise<void> {
+async function prove(base: KnowledgeBase, token: string, url: URL, connections: Agent): Promise<void> {
   const nonce = randomBytes(IDENTITY.nonce_hex_digits / 2).toString("hex");
   const identity = new URL(`/identity?nonce=${nonce}`, url);
-  const answer = await requestJson({ method: "GET", url: identity, limitMs: CONNECT_MS, signal }).catch(
-    (error: unknown) => {
-      if (error instanceof KnowledgeBaseError && error.kind !== "aborted") throw serverDown(base, error.message);
-      throw error;
-    },
-  );
+  const answer = await requestJson({
+    method: "GET",
+    url: identity,
+    limitMs: CONNECT_MS,
+    signal: undefined,
+    connections,
+  }).catch((error: unknown) => {
+    const isHung = error instanceof KnowledgeBaseError && error.kind === "timeout" && isServerAlive(base.path);
+    throw error instanceof KnowledgeBaseError && !isHung ? serverDown(base, error.message) : error;
+  });
   const said = isObject(answer.body) ? answer.body : {};
   const expected = proofOf(token, base.endpoints.kbId, portOf(url), nonce);
   if (said["kb_id"] !== base.endpoints.kbId || !isEqual(textOrEmpty(said["proof"]), expected)) {
@@ -79,26 +89,37 @@ async function prove(base: KnowledgeBase, token: string, url: URL, signal: Abort
   }
 }
 
-function authorised(token: string, url: URL, request: ServerRequest): Promise<JsonAnswer> {
+function authorised(token: string, url: URL, request: ServerRequest, connections: Agent): Promise<JsonAnswer> {
   return requestJson({
     method: request.body === undefined ? "GET" : "POST",
     url,
     headers: { Authorization: `Bearer ${token}` },
     limitMs: request.limitMs ?? READ_MS,
     signal: request.signal,
+    connections,
     ...(request.body === undefined ? {} : { body: request.body }),
   });
 }
 
-function isConnectionFailure(error: unknown): boolean {
-  return error instanceof KnowledgeBaseError && ["unreachable", "timeout", "server_down"].includes(error.kind);
+/** Return an error of a connection as one of the server that should be there. */
+function toldOf(base: KnowledgeBase, error: unknown): unknown {
+  if (!(error instanceof KnowledgeBaseError)) return error;
+  if (error.kind === "unreachable") return serverDown(base, error.message);
+  return error.kind === "timeout" ? silent(base, error.message) : error;
 }
 
 function serverDown(base: KnowledgeBase, why: string): KnowledgeBaseError {
-  const reason = why.replace(/\.$/u, "");
   return new KnowledgeBaseError(
     "server_down",
-    `The knowledge-base server of ${base.root} is not there (${reason}): run doxtr-rag serve --detach.`,
+    `The knowledge-base server of ${base.root} is not there (${unended(why)}): run doxtr-rag serve --detach.`,
+  );
+}
+
+/** Return the error of a server that runs, so that no second one can be started. */
+function silent(base: KnowledgeBase, why: string): KnowledgeBaseError {
+  return new KnowledgeBaseError(
+    "timeout",
+    `The knowledge-base server of ${base.root} does not answer (${unended(why)}): run doxtr-rag serve --stop, then search again.`,
   );
 }
 

@@ -1,6 +1,6 @@
 /** What the environment says; the only file that reads it. */
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { KnowledgeBaseError } from "./errors.js";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -21,6 +21,11 @@ const HEADER = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=([^\u0000-\u001f\u007f]*)$/
 /** Return whether the environment turns the extension off; never throws. */
 export function isDisabled(environment: Environment): boolean {
   return isOn(environment["DOXTR_RAG_PI_DISABLE"]);
+}
+
+/** Return whether the user chose the endpoints; a relative path leads to another file in each folder. */
+export function hasChosenEndpoints({ endpointsPath }: Settings): boolean {
+  return endpointsPath !== undefined && isAbsolute(endpointsPath);
 }
 
 /** Read the settings; throws when one cannot be understood. */

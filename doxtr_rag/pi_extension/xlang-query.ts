@@ -1,7 +1,6 @@
 /** The whole TypeScript search as one function, for round trips that start in Python. */
 import { Client } from "./client.js";
-import { answerMarkdown } from "./render.js";
-import { search } from "./search.js";
+import { search, textOfAnswer } from "./search.js";
 import type { Answer } from "./search.js";
 
 export type XlangAnswer = Answer & { readonly markdown: string };
@@ -14,5 +13,5 @@ export async function xlangQuery(cwd: string, query: string, topK: number, docum
     { query, topK, documents },
     { mayLaunch: true, signal: undefined },
   );
-  return { ...answer, markdown: answerMarkdown(answer.hits, answer.degraded) };
+  return { ...answer, markdown: textOfAnswer(answer) };
 }

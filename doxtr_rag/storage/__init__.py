@@ -8,7 +8,7 @@ from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.build_cache import BuildCache
 from doxtr_rag.storage.collection import CollectionView
 from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord, read_ledger
-from doxtr_rag.storage.lock import LockHolder, StoreLock, is_held_by, lock_holder
+from doxtr_rag.storage.lock import LockHolder, StoreLock, is_held_by, lock_holder, lock_identity
 from doxtr_rag.storage.reader import StoreReader
 from doxtr_rag.storage.schema import CORPUS_FILE
 from doxtr_rag.storage.stats import StoreStats, stats
@@ -30,6 +30,7 @@ __all__ = [
     "is_held_by",
     "is_writable",
     "lock_holder",
+    "lock_identity",
     "open_reader",
     "open_store",
     "read_ledger",

@@ -91,10 +91,7 @@ class StoreLock:
 
     def is_in_place(self) -> bool:
         """Say whether the file that is held is still where others look for it."""
-        try:
-            return _identity(self._path.stat()) == self.identity()
-        except OSError:
-            return False
+        return lock_identity(self._path.parent, self._path.name) == self.identity()
 
     def _wait(self, descriptor: int, wait_s: float, on_wait: Callable[[str], None]) -> None:
         # One more look than asked for: a passer-by who only asks for the holder is no holder.
@@ -140,20 +137,28 @@ def lock_holder(folder: Path, file_name: str = LOCK_FILE) -> LockHolder | None:
         os.close(descriptor)
 
 
+def lock_identity(folder: Path, file_name: str = LOCK_FILE) -> str | None:
+    """Return device and inode of a store's lock, None when there is none."""
+    try:
+        return _identity((folder / file_name).stat())
+    except OSError:
+        return None
+
+
 def is_held_by(folder: Path, file_name: str, holder: LockHolder) -> bool:
     """Say whether a process of this machine has the lock's file open, as its holder must.
 
     False where the machine cannot tell: what a holder wrote may name a process of another one.
     """
+    held = lock_identity(folder, file_name)
     try:
-        held = _identity((folder / file_name).stat())
         opened = Path(f"/proc/{holder.pid}/fd").iterdir()
         return holder.host == socket.gethostname() and any(_leads_to(fd, held) for fd in opened)
     except OSError:
         return False
 
 
-def _leads_to(descriptor: Path, held: str) -> bool:
+def _leads_to(descriptor: Path, held: str | None) -> bool:
     try:
         return _identity(descriptor.stat()) == held
     except OSError:

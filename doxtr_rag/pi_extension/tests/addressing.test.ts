@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -42,6 +42,40 @@ test("without a server there is no token", () => {
   expect(knowledgeBaseOf(project.root, settings).token).toBeNull();
 });
 
+test("endpoints that were chosen may lie apart from the lock", () => {
+  project.publish(8789);
+  project.change({ lock: "1:2" });
+  const chosen = readSettings({ DOXTR_RAG_ENDPOINTS: project.path });
+  expect(knowledgeBaseOf("/", chosen).token).toBe(project.token);
+  project.write("server.lock", "");
+  expect(knowledgeBaseOf("/", chosen).token).toBeNull();
+});
+
+test("a server that says which lock it holds is asked while that lock lies there", () => {
+  project.publish(8789);
+  project.write("server.lock", "");
+  project.change({ lock: lockIn(project.root) });
+  expect(knowledgeBaseOf(project.root, settings).token).toBe(project.token);
+  project.change({ lock: "1:2" });
+  expect(knowledgeBaseOf(project.root, settings).token).toBeNull();
+  project.change({ lock: lockIn(project.root) });
+  rmSync(join(project.root, ".doxtr", "server.lock"));
+  expect(knowledgeBaseOf(project.root, settings).token).toBeNull();
+});
+
+test("a copied folder does not lead to the server of the original", () => {
+  project.publish(8789);
+  project.write("server.lock", "");
+  project.change({ lock: lockIn(project.root) });
+  const copy = mkdtempSync(join(tmpdir(), "copy-"));
+  cpSync(project.root, copy, { recursive: true, preserveTimestamps: true });
+  const inCopy = join(copy, ".doxtr", "endpoints.json");
+  expect(knowledgeBaseOf(copy, settings)).toMatchObject({ root: copy, token: null });
+  expect(knowledgeBaseOf("/", readSettings({ DOXTR_RAG_ENDPOINTS: inCopy })).token).toBeNull();
+  expect(knowledgeBaseOf(copy, readSettings({ DOXTR_RAG_ENDPOINTS: project.path })).token).toBe(project.token);
+  rmSync(copy, { recursive: true });
+});
+
 test("a token that was taken away is none", () => {
   project.publish(8789);
   rmSync(join(project.root, ".doxtr", "server.token"));
@@ -55,6 +89,22 @@ test.each([
   ["a folder", (): void => replaced(() => mkdirSync(project.path, 0o700)), "is no regular file"],
   ["no JSON", (): void => project.write("endpoints.json", "{"), "expected an object"],
   ["too large", (): void => project.write("endpoints.json", " ".repeat(2_000_000)), "is too large"],
+  ["nested too deep", (): void => project.write("endpoints.json", nested(100_000)), "expected an object"],
+  [
+    "with a field nested too deep",
+    (): void => project.change({ later: JSON.parse(nested(50)) }),
+    "later: expected at most 20 levels",
+  ],
+  [
+    "with a control character in a later field",
+    (): void => project.change({ later: { a: ["\u001b[2J"] } }),
+    "later.a.0: expected text",
+  ],
+  [
+    "with half a pair in a field's name",
+    (): void => project.change({ later: { "\ud800": 1 } }),
+    "later: expected field names",
+  ],
   ["of a later version", (): void => project.change({ version: 2 }), "version: expected 1"],
   [
     "pointing elsewhere",
@@ -85,6 +135,15 @@ test.runIf(process.getuid?.() === 0)("endpoints.json of another user is refused"
   chownSync(project.path, 12_345, 12_345);
   expect(() => knowledgeBaseOf(project.root, settings)).toThrow("belongs to another user");
 });
+
+function nested(levels: number): string {
+  return "[".repeat(levels) + "]".repeat(levels);
+}
+
+function lockIn(root: string): string {
+  const { dev, ino } = statSync(join(root, ".doxtr", "server.lock"), { bigint: true });
+  return `${dev}:${ino}`;
+}
 
 function replaced(make: () => void): void {
   rmSync(project.path);

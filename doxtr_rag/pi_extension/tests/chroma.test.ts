@@ -170,6 +170,38 @@ describe("headers", () => {
     expect(chroma.asked).toEqual([]);
   });
 
+  const foreign = { host: "192.0.2.1", ssl: true, header_keys: ["X-Team"] };
+
+  test.each([
+    ["found in the folder", {}],
+    ["named by a path that leads elsewhere in each folder", { DOXTR_RAG_ENDPOINTS: ".doxtr/endpoints.json" }],
+  ])("are not sent to a machine that only a file %s names", async (_, environment) => {
+    project.changeStore("shared", foreign);
+    const given = { DOXTR_RAG_SHARED_STORE_HEADERS: "X-Team=docs", ...environment };
+    expect((await ask(given)).degraded).toEqual([
+      {
+        code: "insecure",
+        detail: `shared store unavailable: the values of DOXTR_RAG_SHARED_STORE_HEADERS are not sent to 192.0.2.1, which only a file of this project names: when you trust it, set DOXTR_RAG_ENDPOINTS=${project.path}`,
+      },
+    ]);
+  });
+
+  test("are sent to a machine in the endpoints that the user chose", async () => {
+    project.changeStore("shared", foreign);
+    const sent: unknown[] = [];
+    const original = globalThis.fetch;
+    globalThis.fetch = (url, options) => {
+      sent.push([String(url), new Headers(options?.headers).get("x-team")]);
+      return Promise.reject(new Error("not sent by this test"));
+    };
+    try {
+      await ask({ DOXTR_RAG_SHARED_STORE_HEADERS: "X-Team=docs", DOXTR_RAG_ENDPOINTS: project.path });
+    } finally {
+      globalThis.fetch = original;
+    }
+    expect(sent).toEqual([[`https://192.0.2.1:${chroma.port}${FOLDER}/m_3`, "docs"]]);
+  });
+
   test("are not sent in the clear to another machine", async () => {
     project.changeStore("shared", { host: "192.0.2.1", header_keys: ["X-Team"] });
     expect((await ask({ DOXTR_RAG_SHARED_STORE_HEADERS: "X-Team=docs" })).degraded[0]).toMatchObject({

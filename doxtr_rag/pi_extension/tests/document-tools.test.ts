@@ -40,6 +40,24 @@ test.each([
   await expect(pi.execute(name, given, project.root)).rejects.toThrow(why);
 });
 
+test("titles, addresses and names are shown without secrets and control characters", async () => {
+  const nasty = {
+    breadcrumb: ["Guide", "api_key = abc123def456\u001b[31m\u0000"],
+    url: "https://me:pw1secret@host/x\u0007",
+  };
+  project.served.stores["shared"] = [wireChunk("p/guide#use", "Open it.", nasty), wireChunk("p/guide#b", "B.", nasty)];
+  for (const [name, given] of [
+    ["kb_doc", { doc: "guide" }],
+    ["kb_read", { doc: "guide", section: "use" }],
+  ] as const) {
+    const result = await pi.execute(name, given, project.root);
+    const shown = JSON.stringify(result);
+    expect(shown).toContain("[scrubbed:");
+    for (const secret of ["abc123def456", "pw1secret", "\\u001b", "\\u0000", "\\u0007"])
+      expect(shown).not.toContain(secret);
+  }
+});
+
 test("calls and results are drawn", async () => {
   const tool = pi.tool("kb_read");
   expect(tool.renderCall({ doc: "guide", section: "use" }, plainTheme).render(80)).toEqual(["kb_read guide § use"]);

@@ -1,9 +1,12 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { outlineTool } from "../document-tools.js";
 import { commandOn } from "../launch.js";
 import { search } from "../search.js";
-import type { Answer } from "../search.js";
+import type { Answer, Phase } from "../search.js";
+import { FakePi } from "./support/pi.js";
 import { Project, wireChunk } from "./support/knowledge-base.js";
 import { JsonServer } from "./support/json-server.js";
 
@@ -35,12 +38,12 @@ function publishing(port: number): string {
   return `cp "${project.root}/.doxtr/ready.json" "${project.path}"`;
 }
 
-function ask(path = folder, signal?: AbortSignal): Promise<Answer> {
+function ask(path = folder, signal?: AbortSignal, onPhase?: (phase: Phase) => void): Promise<Answer> {
   return search(
     project.client({ PATH: `${path}:/usr/bin:/bin` }),
     project.root,
     { query: "q", topK: 5, documents: "" },
-    { mayLaunch: true, signal },
+    { mayLaunch: true, signal, ...(onPhase ? { onPhase } : {}) },
   );
 }
 
@@ -94,14 +97,62 @@ test("a start that fails is told once, in the command's words", async () => {
   project.publish(null);
   command(`echo '{"ok": false, "error": "port_taken", "message": "no free port: end another server"}'; exit 1`);
   await expect(ask()).rejects.toThrow(
-    `The knowledge-base server of ${project.root} does not run and it could not be started (no free port: end another server): run doxtr-rag serve --detach there.`,
+    `The knowledge-base server of ${project.root} does not run and could not be started (no free port: end another server).`,
   );
   expect(starts()).toHaveLength(1);
 });
 
 test("no command on PATH is told", async () => {
   project.publish(null);
-  await expect(ask("/nowhere")).rejects.toThrow("doxtr-rag is not on PATH, so it could not be started");
+  await expect(ask("/nowhere")).rejects.toThrow(
+    `The knowledge-base server of ${project.root} does not run and could not be started (doxtr-rag is not on PATH): run doxtr-rag serve --detach there.`,
+  );
+});
+
+test("a command that says nothing is told with its status", async () => {
+  project.publish(null);
+  command("exit 3");
+  await expect(ask()).rejects.toThrow(
+    "could not be started (doxtr-rag serve --detach ended with status 3): run doxtr-rag",
+  );
+});
+
+test("a start that takes a minute is waited for, and told", async () => {
+  const server = await project.serve();
+  const go = join(project.root, "go");
+  command(`while [ ! -e "${go}" ]; do sleep 0.02; done\n${publishing(server.port)}`);
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const phases: string[] = [];
+    const answer = ask(folder, undefined, ({ phase }) => phases.push(phase));
+    while (starts().length === 0) await sleep(10);
+    vi.advanceTimersByTime(65_000);
+    writeFileSync(go, "");
+    expect((await answer).hits).toHaveLength(1);
+    expect(phases.slice(0, 3)).toEqual(["embedding", "starting", "embedding"]);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("in a copied folder the server of the original is not asked, one of its own is started", async () => {
+  const server = await project.serve();
+  project.write("server.lock", "");
+  project.change({ lock: "1:2" });
+  command(`echo '{"ok": false, "error": "failed", "message": "not now"}'; exit 1`);
+  await expect(ask()).rejects.toThrow("could not be started (not now)");
+  expect(server.asked).toEqual([]);
+});
+
+test("the tools that read say that a server is started", async () => {
+  const server = await project.serve();
+  command(publishing(server.port));
+  const said: string[] = [];
+  const tool = outlineTool(project.client({ PATH: `${folder}:/usr/bin:/bin` }));
+  await tool.execute("id", { doc: "guide" }, undefined, ({ details }) => said.push(details.summary), {
+    ...FakePi.load().context(project.root),
+  });
+  expect(said).toEqual(["reading", "starting the knowledge-base server"]);
 });
 
 test("a command that leaves a child with its output open is not waited for", async () => {

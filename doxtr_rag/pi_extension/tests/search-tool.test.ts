@@ -65,6 +65,13 @@ describe("what the model gets", () => {
   });
 });
 
+test("a blank question is answered without asking anybody, and says nothing of the stores", async () => {
+  const result = await run({ query: " \n\u0000" });
+  expect(textOf(result)).toBe("Nothing to search for: the query is empty.");
+  expect(result.details).toMatchObject({ phase: "done", hits: [], degraded: [] });
+  expect([project.servers[0]?.asked, pi.statuses]).toEqual([[], []]);
+});
+
 describe("arguments", () => {
   test.each([
     ["a number as text", { query: "q", top_k: "1" }, 1],
@@ -85,7 +92,6 @@ describe("arguments", () => {
   test.each([
     ["nothing", undefined, "query must be text"],
     ["no query", {}, "query must be text"],
-    ["an empty query", { query: " \n\u0000" }, "query is empty. Ask a question"],
     ["a query that is a number", { query: 5 }, "query must be text"],
     [
       "a query of more than 100,000 characters",

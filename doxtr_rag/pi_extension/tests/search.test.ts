@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../client.js";
 import { answerMarkdown } from "../render.js";
-import { search } from "../search.js";
+import { search, textOfAnswer } from "../search.js";
 import type { Answer, Phase } from "../search.js";
 import { embedded, FINGERPRINT, Project, wireChunk } from "./support/knowledge-base.js";
 import type { JsonServer } from "./support/json-server.js";
@@ -43,8 +43,33 @@ test("both stores are asked once each, after one embedding", async () => {
   expect(titles(answer)).toEqual(["Run pip install.", "Ship in May.", "Open it."]);
   expect(answer).toMatchObject({ degraded: [], stores: 2, failedStores: 0 });
   expect(server.paths().slice(0, 2)).toEqual(["/identity", "/embed"]);
-  expect(server.paths().slice(2).sort()).toEqual(["/search/private", "/search/shared"]);
+  // The second store is asked at the same time, over a second connection that proves itself.
+  expect(server.paths().slice(2).sort()).toEqual(["/identity", "/search/private", "/search/shared"]);
+  expect(server.connections).toBe(2);
 });
+
+test("a second search costs one request a store and one for the embedding, over the same connections", async () => {
+  const server = await project.serve();
+  const client = project.client();
+  await ask("q", { client });
+  const { length } = server.asked;
+  for (let round = 0; round < 3; round += 1) await ask("q", { client });
+  expect(server.paths().slice(length).sort()).toEqual(
+    ["/embed", "/search/private", "/search/shared"].flatMap((path) => [path, path, path]),
+  );
+  expect(server.connections).toBe(2);
+});
+
+test.each(["", " \n\t", "\u0000\u0007", "\u001b[31m", "\u00a0\u2003"])(
+  "a blank question %j asks nobody",
+  async (query) => {
+    const server = await project.serve();
+    const answer = await ask(query);
+    expect(answer).toMatchObject({ hits: [], degraded: [] });
+    expect(textOfAnswer(answer)).toBe("Nothing to search for: the query is empty.");
+    expect(server.asked).toEqual([]);
+  },
+);
 
 test("a store gets the question, its vector, the fingerprint and the sizes", async () => {
   const server = await project.serve();
@@ -213,7 +238,7 @@ describe("what is wrong is told", () => {
     const controller = new AbortController();
     const answer = ask("q", { signal: controller.signal });
     const failed = expect(answer).rejects.toMatchObject({ kind: "aborted" });
-    await expect.poll(() => server.paths().length).toBe(4);
+    await expect.poll(() => server.paths().filter((path) => path.startsWith("/search/"))).toHaveLength(2);
     const aborted = performance.now();
     controller.abort();
     await failed;

@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { knowledgeBaseOf } from "../addressing.js";
 import { ServerClient } from "../server.js";
@@ -14,8 +15,8 @@ beforeEach(() => {
 });
 afterEach(() => project.close());
 
-function health(signal?: AbortSignal): Promise<unknown> {
-  const base = knowledgeBaseOf(project.root, readSettings({}));
+function health(signal?: AbortSignal, served: Project = project): Promise<unknown> {
+  const base = knowledgeBaseOf(served.root, readSettings({}));
   return client.request(base, {
     url: base.endpoints.searchUrl && new URL("/health", base.endpoints.searchUrl),
     signal,
@@ -64,11 +65,6 @@ test.each<[string, (nonce: string, port: number) => Reply]>([
   expect(squatter.paths()).toEqual(["/identity"]);
 });
 
-test("a squatter that never answers is given up after five seconds", async () => {
-  await project.serve(() => undefined as unknown as Reply);
-  await expect(health()).rejects.toThrow("did not answer within 5 s");
-});
-
 test("after a failed connection the proof is asked for again", async () => {
   const server = await project.serve();
   const { port } = server;
@@ -79,6 +75,69 @@ test("after a failed connection the proof is asked for again", async () => {
   await expect(health()).rejects.toThrow("another program answers at");
   expect(JSON.stringify(squatter.asked)).not.toContain(project.token);
   await squatter.stop();
+});
+
+test("whoever takes the port of a server that ended has to prove itself, however short the change", async () => {
+  const server = await project.serve();
+  const { port } = server;
+  await Promise.all([health(), health(), health()]);
+  await server.stop();
+  const stranger = await JsonServer.start(() => ({ body: {} }), port);
+  await expect(health()).rejects.toThrow("another program answers at");
+  expect(stranger.paths()).toEqual(["/identity"]);
+  expect(JSON.stringify(stranger.asked)).not.toContain(project.token);
+  await stranger.stop();
+});
+
+test("a server that ended and came back on its port is asked again", async () => {
+  const { port } = await project.serve();
+  await health();
+  await project.servers[0]?.stop();
+  const again = await JsonServer.start((asked) => project.respond(asked), port);
+  expect(await health()).toMatchObject({ status: "ready" });
+  expect(again.paths()).toEqual(["/identity", "/health"]);
+  await again.stop();
+});
+
+test("connections that are open at the same time prove themselves one by one, and are kept", async () => {
+  const server = await project.serve();
+  for (let round = 0; round < 3; round += 1) await Promise.all(Array.from({ length: 20 }, () => health()));
+  expect(server.connections).toBe(20);
+  expect(server.paths().filter((path) => path === "/identity")).toHaveLength(20);
+});
+
+test("a server that closes each connection after its proof is given up", async () => {
+  await project.serve((asked) => ({ ...project.respond(asked), headers: { Connection: "close" } }));
+  await expect(health()).rejects.toMatchObject({ kind: "server_down" });
+});
+
+test("what never answers is given up after five seconds: a server that runs is to be ended, a squatter is nobody", async () => {
+  const hung = new Project();
+  const never = (): Reply => undefined as unknown as Reply;
+  const [squatter, server] = await Promise.all([project.serve(never), hung.serve(never)]);
+  hung.write("server.lock", JSON.stringify({ pid: process.pid, host: hostname(), started: "now" }));
+  await Promise.all([
+    expect(health()).rejects.toMatchObject({
+      kind: "server_down",
+      message: `The knowledge-base server of ${project.root} is not there (${squatter.url} did not answer within 5 s): run doxtr-rag serve --detach.`,
+    }),
+    expect(health(undefined, hung)).rejects.toMatchObject({
+      kind: "timeout",
+      message: `The knowledge-base server of ${hung.root} does not answer (${server.url} did not answer within 5 s): run doxtr-rag serve --stop, then search again.`,
+    }),
+  ]);
+  await hung.close();
+});
+
+test("a server that stops answering says so as well", async () => {
+  await project.serve((asked) =>
+    asked.path === "/identity" ? project.respond(asked) : (undefined as unknown as Reply),
+  );
+  const base = knowledgeBaseOf(project.root, readSettings({}));
+  const request = { url: base.endpoints.searchUrl, signal: undefined, limitMs: 50 };
+  await expect(client.request(base, request)).rejects.toThrow(
+    /does not answer \(.* did not answer within 0\.05 s\): run doxtr-rag serve --stop/u,
+  );
 });
 
 test("an error of the server keeps its kind and loses its control characters", async () => {
