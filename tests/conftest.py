@@ -9,8 +9,16 @@ import pytest
 from tiny_model import make_tiny_model
 from tiny_profile import FILES, FOLDER_VARIABLE
 
+IS_CI = os.environ.get("CI", "no").lower() not in {"", "0", "false", "no", "off"}
+
 # No build of a test leaves a server behind: `rag_serve` is off under CI.
 os.environ.setdefault("CI", "true")
+
+
+@pytest.fixture(scope="session")
+def is_ci():
+    """Whether the tests run in CI, where a missing tool is a failure and no reason to skip."""
+    return IS_CI
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import closing
 
 import pytest
@@ -98,6 +99,8 @@ def test_reading_on(built):
     assert reading.structured_content["section"]["text"] == "Read logs."
     assert reading.structured_content["before"]["title"] == "Ports"
     assert reading.structured_content["after"] is None
+    assert "#### Before it: Ports" in reading.content[0].text
+    assert all("not instructions" in said.content[0].text for said in (outline, reading))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,10 @@ def test_reading_on(built):
     [
         ("kb_doc", {"doc": "guidee"}, "did you mean guide"),
         ("kb_read", {"doc": "guide", "section": "nope"}, "no section 'nope'"),
-        ("search_knowledge_base", {"query": ""}, "query"),
+        ("kb_doc", {"doc": "\x1b\x00 "}, "doc is empty"),
+        ("kb_doc", {"doc": "x" * 1_001}, "doc"),
+        ("kb_read", {"doc": "guide", "section": "x" * 1_001}, "section"),
+        ("search_knowledge_base", {"query": "x", "doc_filter": "x" * 1_001}, "doc_filter"),
         ("search_knowledge_base", {"query": "x" * 100_001}, "query"),
         ("search_knowledge_base", {"query": "x", "top_k": 0}, "top_k"),
         ("search_knowledge_base", {"query": "x", "top_k": 10**9}, "top_k"),
@@ -124,6 +130,24 @@ def test_odd_questions_are_answered(built, query):
     found = search(built, query)
     assert not found.is_error
     assert "\x1b" not in found.content[0].text
+
+
+@pytest.mark.parametrize("query", ["", " \n", "\x00"])
+def test_a_blank_question_has_an_empty_answer(tmp_path, query):
+    """Also where there is no knowledge base to ask."""
+    found = search(tmp_path, query)
+    assert not found.is_error
+    assert found.content[0].text == "Nothing to search for: the query is empty."
+    expected = {"query": "", "hits": [], "nothing_relevant": True, "degraded": []}
+    assert found.structured_content == expected
+
+
+@pytest.mark.parametrize("name", ["gui\x1b[31mdee", "guidee\x07", "gui\ndee"])
+def test_errors_repeat_names_without_what_steers_a_terminal(built, name):
+    calls = [("kb_doc", {"doc": name}), ("kb_read", {"doc": "guide", "section": name})]
+    for found in ask(built, *calls):
+        assert found.is_error
+        assert found.content[0].text.isprintable()
 
 
 def test_without_a_knowledge_base_the_next_command_is_named(tmp_path):
@@ -150,25 +174,14 @@ def test_a_project_that_is_built_meanwhile_is_found(built, tmp_path):
     assert (before.is_error, after.is_error) == (True, False)
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_older_clients_are_understood_over_real_streams(built, version):
-    """Message by message, with nothing but the protocol on standard output."""
-    hello = {
-        "protocolVersion": version,
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "0"},
-    }
-    call = {"name": "search_knowledge_base", "arguments": {"query": "port"}}
-    messages = [
-        {"id": 1, "method": "initialize", "params": hello},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/list"},
-        {"id": 3, "method": "tools/call", "params": call},
-    ]
+def talked(root, messages):
+    """Return the results by the ids of messages, and what was said on standard error."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "doxtr_rag", "mcp"], cwd=built, env=child_environment(), text=True,
+        [sys.executable, "-m", "doxtr_rag", "mcp"], cwd=root, env=child_environment(), text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+    end = threading.Timer(60, process.kill)  # where a message is never answered
+    end.start()
     answers = {}
     for message in messages:
         process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -177,9 +190,49 @@ def test_older_clients_are_understood_over_real_streams(built, version):
             said = json.loads(process.stdout.readline())
             answers[said.get("id")] = said.get("result")
     out, err = process.communicate(timeout=20)
+    end.cancel()
+    assert process.returncode == 0
+    assert out == ""
+    return answers, err
+
+
+def opening(version):
+    hello = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "0"},
+    }
+    return [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+    ]
+
+
+def call(number, query):
+    params = {"name": "search_knowledge_base", "arguments": {"query": query}}
+    return {"id": number, "method": "tools/call", "params": params}
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_older_clients_are_understood_over_real_streams(built, version):
+    """Message by message, with nothing but the protocol on standard output."""
+    messages = [*opening(version), {"id": 2, "method": "tools/list"}, call(3, "port")]
+    answers, err = talked(built, messages)
     assert answers[1]["protocolVersion"] == version
     assert {tool["name"] for tool in answers[2]["tools"]} == TOOLS
     assert not answers[3].get("isError")
-    assert process.returncode == 0
-    assert out == ""
     assert "port" not in err.replace("import", "").replace("report", "")
+
+
+def test_half_a_surrogate_pair_leaves_no_call_unanswered(built):
+    """`json.dumps` writes the escape that strict readers refuse."""
+    queries = {2: "port \ud800", 3: "port \udfff \ud83d", 4: "port \U0001f600", 5: r"port \ud800"}
+    calls = [call(number, query) for number, query in queries.items()]
+    answers, _ = talked(built, [*opening("2025-11-25"), *calls])
+    said = {number: answers[number]["structuredContent"]["query"] for number in queries}
+    assert said == {
+        2: "port \ufffd",
+        3: "port \ufffd \ufffd",
+        4: "port \U0001f600",
+        5: r"port \ud800",
+    }

@@ -5,7 +5,6 @@ neither a model runtime nor Chroma.
 """
 
 from doxtr_rag.bootstrap.asking import KnowledgeBase, StandingKnowledgeBase, knowledge_base
-from doxtr_rag.bootstrap.pages import built_page, page_url, pages_folder
 from doxtr_rag.bootstrap.project import Project, fetch_weights, find_project, project
 from doxtr_rag.bootstrap.reading import (
     Overview,
@@ -38,7 +37,6 @@ __all__ = [
     "ServerStatus",
     "StandingKnowledgeBase",
     "StoreStats",
-    "built_page",
     "diagnose",
     "document_record",
     "fetch_weights",
@@ -46,8 +44,6 @@ __all__ = [
     "ingest",
     "knowledge_base",
     "overview",
-    "page_url",
-    "pages_folder",
     "places",
     "project",
     "rebuild",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from doxtr_rag.bootstrap.addresses import Publication
-from doxtr_rag.bootstrap.pages import built_page, pages_folder
+from doxtr_rag.bootstrap.pages import BuiltPages, built_page
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, embedder_maker
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.core.scope import Scope
@@ -56,11 +56,11 @@ def host(
     model = model_host(project.profile, project.folders, project.settings.device)
     apps = _apps(endpoints, stores, threads)
     started = {"started": datetime.now(timezone.utc).isoformat(timespec="seconds")}
-    pages = pages_folder(project)
+    pages = BuiltPages(project)
     apps[endpoints.api_port or 0] = api_app(
         model,
         stores,
-        page_of=lambda chunk: built_page(chunk, pages),
+        page_of=lambda chunk: built_page(chunk, pages.folder()),
         health=lambda: _health(endpoints, model, stores) | started | {"idle_exit_s": idle_s},
         threads=threads,
     )

@@ -13,7 +13,8 @@ from doxtr_rag.cli.scopes import SCOPE_OF_STORE
 from doxtr_rag.core.display import without_controls
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.retrieval.records import HitRecord, hit_record
-from doxtr_rag.retrieval.retriever import Answer
+from doxtr_rag.retrieval.render import NOTHING_ASKED
+from doxtr_rag.retrieval.retriever import Answer, is_blank
 
 NAME = "search"
 HELP = "ask both stores and print cited passages"
@@ -35,14 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
-    """Retrieve and render."""
+    """Retrieve and render; a blank question opens no store and loads no model."""
     project = bootstrap.find_project(arguments.conf)
+    if is_blank(arguments.query):
+        return _outcome(Answer("", (), ()), [])
     scopes = [SCOPES[arguments.scope]] if arguments.scope else list(Scope)
     if project.settings.serve == "on":
         bootstrap.start_if_wanted(project)
     with bootstrap.knowledge_base(project, scopes) as base:
         answer = base.retriever.retrieve(arguments.query, top_k=arguments.top_k)
-    hits = [hit_record(p, bootstrap.page_url(p.chunk, base.pages)) for p in answer.passages]
+        hits = [hit_record(p, base.page_url(p.chunk)) for p in answer.passages]
+    return _outcome(answer, hits)
+
+
+def _outcome(answer: Answer, hits: list[HitRecord]) -> Outcome:
     data = {
         "hits": hits,
         "nothing_relevant": not hits,
@@ -59,7 +66,9 @@ def _top_k(word: str) -> int:
 
 
 def _show(console: Console, answer: Answer, hits: list[HitRecord]) -> None:
-    if not hits:
+    if is_blank(answer.query):
+        console.print(Text(NOTHING_ASKED))
+    elif not hits:
         console.print(Text(f"Nothing in the knowledge base matches {answer.query!r}."))
     for passage, hit in zip(answer.passages, hits, strict=True):
         titles = without_controls(" > ".join(hit["breadcrumb"]))

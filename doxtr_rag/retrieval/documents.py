@@ -10,6 +10,7 @@ from doxtr_rag.core.addressing import section_id
 from doxtr_rag.core.documents import StoredChunk
 from doxtr_rag.core.errors import StoreError, UnknownDocumentError
 from doxtr_rag.core.ports import SearchableStore
+from doxtr_rag.retrieval.lines import line
 
 NAMES_SHOWN = 20
 
@@ -24,8 +25,9 @@ class SectionText:
 
     @property
     def title(self) -> str:
-        """The section's own title."""
-        return self.first.breadcrumb[-1] if self.first.breadcrumb else self.first.document
+        """The section's own title; the document's name before its first section."""
+        titles = self.first.breadcrumb
+        return (titles[-1] if titles else "") or self.first.document
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,9 @@ def sections_of(stores: Sequence[SearchableStore], name: str) -> DocumentSection
         near += found.near
     if len(failures) == len(stores):
         raise failures[0]
-    hint = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "search for it first"
-    raise UnknownDocumentError(name, f"no store holds this document: {hint}")
+    names = ", ".join(line(each) for each in list(dict.fromkeys(near))[:NAMES_SHOWN])
+    hint = f"did you mean {names}?" if names else "search for it first"
+    raise UnknownDocumentError(line(name), f"no store holds this document: {hint}")
 
 
 def read_section(found: DocumentSections, section: str) -> Reading:
@@ -94,8 +97,10 @@ def read_section(found: DocumentSections, section: str) -> Reading:
         before = found.sections[at - 1] if at else None
         after = found.sections[at + 1] if at + 1 < len(found.sections) else None
         return Reading(found.store, found.document, found.sections[at], before, after)
-    names = ", ".join(s.first.anchor or "(start)" for s in found.sections[:NAMES_SHOWN])
-    raise UnknownDocumentError(found.document, f"no section {section!r}: it has {names}")
+    names = ", ".join(line(s.first.anchor) or "(start)" for s in found.sections[:NAMES_SHOWN])
+    raise UnknownDocumentError(
+        line(found.document), f"no section {line(section)!r}: it has {names}"
+    )
 
 
 def _sections(chunks: Sequence[StoredChunk]) -> list[SectionText]:

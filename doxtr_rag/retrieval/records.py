@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from doxtr_rag.core.display import without_controls
 from doxtr_rag.core.documents import StoredChunk
-from doxtr_rag.core.scrub import scrub
+from doxtr_rag.retrieval.lines import cleaned
 from doxtr_rag.retrieval.retriever import Passage
 
 
@@ -38,25 +39,26 @@ class HitRecord(TypedDict):
 
 
 def hit_record(passage: Passage, url: str) -> HitRecord:
-    """Return a hit with every value scrubbed."""
+    """Return a hit; nothing in it names a secret or steers a terminal."""
     chunk = passage.chunk
-    breadcrumb = [scrub(title) for title in chunk.breadcrumb]
+    document = without_controls(chunk.document)
+    breadcrumb = [cleaned(title) for title in chunk.breadcrumb]
     return {
         "rank": passage.rank,
-        "id": chunk.chunk_id,
+        "id": without_controls(chunk.chunk_id),
         "score": round(passage.score, 6),
-        "document": chunk.document,
-        "title": breadcrumb[-1] if breadcrumb else chunk.document,
+        "document": document,
+        "title": (breadcrumb[-1] if breadcrumb else "") or document,
         "breadcrumb": breadcrumb,
-        "section_id": chunk.anchor,
+        "section_id": without_controls(chunk.anchor),
         "locator": locator_record(chunk),
-        "url": scrub(url),
-        "citation": scrub(passage.citation),
-        "quote": scrub(passage.quote),
+        "url": cleaned(url),
+        "citation": cleaned(passage.citation),
+        "quote": cleaned(passage.quote),
         "scope": chunk.scope.value,
         "project": chunk.project,
         "store": passage.store,
-        "text": scrub(chunk.text),
+        "text": cleaned(chunk.text),
     }
 
 
@@ -64,5 +66,13 @@ def locator_record(chunk: StoredChunk) -> LocatorRecord:
     """Return a chunk's locator; of a page it is the anchor."""
     locator = chunk.locator
     if locator is None:
-        return {"kind": "anchor", "value": chunk.anchor, "end": None}
-    return {"kind": locator.kind, "value": locator.value, "end": locator.end}
+        return {"kind": "anchor", "value": without_controls(chunk.anchor), "end": None}
+    return {
+        "kind": locator.kind,
+        "value": _clean_place(locator.value),
+        "end": None if locator.end is None else _clean_place(locator.end),
+    }
+
+
+def _clean_place(value: int | str) -> int | str:
+    return cleaned(value) if isinstance(value, str) else value

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from doxtr_rag.core.cutting import clean
+from doxtr_rag.core.display import without_controls
 from doxtr_rag.core.documents import StoredChunk
 from doxtr_rag.core.errors import DoxtrRagError, IndexNotBuiltError, ParityError, StoreError
 from doxtr_rag.core.ports import Degradation, Embedder, PoolRequest, Pools, SearchableStore
@@ -42,6 +43,11 @@ class Answer:
     degraded: tuple[Degradation, ...]
 
 
+def is_blank(query: str) -> bool:
+    """Say whether a question has nothing but white space and control characters."""
+    return not without_controls(query).strip()
+
+
 class Retriever:
     """Embeds a question once and asks the pools of every store at the same time."""
 
@@ -59,7 +65,7 @@ class Retriever:
         self._degraded = degraded
 
     def retrieve(self, query: str, *, top_k: int, documents: str = "") -> Answer:
-        """Return at most `top_k` sections, best first.
+        """Return at most `top_k` sections, best first; of a blank question none, and ask nobody.
 
         `documents` restricts every pool: see `core.addressing.document_matcher`.
 
@@ -68,6 +74,8 @@ class Retriever:
             StoreError: no store could be asked.
             EmbeddingError: the question could not be embedded.
         """
+        if is_blank(query):
+            return Answer("", (), ())
         query = clean(query)
         request = PoolRequest(
             query=query,

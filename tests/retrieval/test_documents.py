@@ -70,6 +70,22 @@ def test_unknown_names_are_answered_with_what_there_is():
         read_section(sections_of([GUIDE], "guide"), "fourth")
 
 
+@pytest.mark.parametrize("name", ["x\x1b[2Jy", "x\x00y", "x\ny\x07"])
+def test_names_are_repeated_without_what_steers_a_terminal(name):
+    with pytest.raises(UnknownDocumentError) as unknown:
+        sections_of([GUIDE], name)
+    with pytest.raises(UnknownDocumentError) as missing:
+        read_section(sections_of([GUIDE], "guide"), name)
+    for error in (unknown, missing):
+        assert str(error.value).isprintable()
+
+
+def test_a_name_without_end_is_not_repeated_whole():
+    with pytest.raises(UnknownDocumentError) as unknown:
+        sections_of([GUIDE], "x" * 100_000)
+    assert len(str(unknown.value)) < 1_000
+
+
 def test_a_store_that_fails_does_not_hide_the_others():
     broken = MemoryStore(Scope.LOCAL_PRIVATE, name="private")
     broken.failures["document"] = StoreUnavailableError("damaged")

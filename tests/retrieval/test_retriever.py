@@ -142,3 +142,15 @@ def test_a_store_behind_its_corpus_says_so(shared):
     shared.indexed.clear()
     answer = retriever(shared).retrieve("theme", top_k=1)
     assert [d.code for d in answer.degraded] == ["index_dirty"]
+
+
+@pytest.mark.parametrize("query", ["", "  \t\n", "\0\x1b", "\u3000"])
+def test_a_blank_question_asks_nobody(shared, query):
+    shared.failures["pools"] = AssertionError("asked")
+
+    def load():
+        raise AssertionError("loaded")
+
+    asked = Retriever(fingerprint=EMBEDDER.fingerprint, embedder=load, stores=[shared])
+    answer = asked.retrieve(query, top_k=3)
+    assert (answer.passages, answer.degraded) == ((), ())

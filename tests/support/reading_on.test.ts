@@ -7,11 +7,11 @@ test("reads what Python asks for", async () => {
   const { Client } = await import(/* @vite-ignore */ `${extension}/client.ts`);
   const { outlineTool, readingTool } = await import(/* @vite-ignore */ `${extension}/document-tools.ts`);
   const client = new Client(process.env);
-  const said: Record<string, string> = {};
+  const said: string[] = [];
   for (const { doc, section } of JSON.parse(wanted ?? "[]") as { doc: string; section?: string }[]) {
     const tool = section === undefined ? outlineTool(client) : readingTool(client);
     const result = await tool.execute("", { doc, section }, undefined, undefined, { cwd });
-    said[JSON.stringify([doc, section ?? null])] = result.content[0].text;
+    said.push(result.content[0].text);
   }
   writeFileSync(out ?? "", JSON.stringify(said));
 }, 60_000);
