@@ -22,12 +22,12 @@ def text_of(content: object) -> str:
 
 
 def calls(tool: str, arguments: dict) -> Script:
-    """Return a script that calls a tool once, then repeats what the tool said."""
+    """Return a script that calls a tool for each question, then repeats what the tool said."""
 
     def script(body: dict) -> Reply:
-        results = [m for m in body["messages"] if m["role"] == "tool"]
-        if results:
-            return {"text": f"ANSWER: {text_of(results[-1]['content'])[:ECHOED]}"}
+        last = body["messages"][-1]
+        if last["role"] == "tool":
+            return {"text": f"ANSWER: {text_of(last['content'])[:ECHOED]}"}
         return {"tool": tool, "arguments": arguments}
 
     return script
@@ -76,8 +76,11 @@ class ScriptedModel:
     @property
     def tool_result(self) -> str:
         """What the last tool said to the model."""
+        assert self.requests, "Pi asked the model nothing"
         messages = self.requests[-1]["messages"]
-        return text_of([m for m in messages if m["role"] == "tool"][-1]["content"])
+        results = [m for m in messages if m["role"] == "tool"]
+        assert results, f"no tool was called; the last message: {messages[-1]}"
+        return text_of(results[-1]["content"])
 
 
 def events(reply: Reply) -> list[str]:

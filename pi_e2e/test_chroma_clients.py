@@ -8,6 +8,7 @@ import subprocess
 
 import chromadb
 import pytest
+from sandbox import environment_of
 
 SCRIPT = """
 import { ChromaClient } from "chromadb";
@@ -83,7 +84,7 @@ def test_the_client_of_node_reads_and_changes_nothing(shared, installed, tmp_pat
     (tmp_path / "node_modules").symlink_to(os.path.join(folder, "node_modules"))  # noqa: PTH118
     done = subprocess.run(
         [installed["chromadb"]["node"], script, json.dumps(shared)],
-        capture_output=True, text=True, timeout=60, check=False,
+        env=environment_of(tmp_path), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])

@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import threading
 from pathlib import Path
 
-from conftest import QUESTION, TOOL, run
-from sandbox import Sandbox
+from loopback import free_ports
+from sandbox import Sandbox, run
 from scripted_llm import ScriptedModel, calls
-
-SENTENCE = "Moon cheese is handed out on every second Monday"
-
-
-def tool_end(events):
-    return next(e for e in events if e["type"] == "tool_execution_end")
+from station import QUESTION, SENTENCE, TOOL, endpoints_with_shared_at
 
 
-def test_the_tool_is_listed_and_its_answer_reaches_the_model(served, sandbox, model):
+def test_the_tool_is_listed_and_its_answer_reaches_the_model(sandbox, model):
     done = sandbox.ask(QUESTION)
     assert done.returncode == 0, done.stderr
     tools = {t["function"]["name"]: t["function"] for t in model.requests[0]["tools"]}
@@ -36,7 +30,7 @@ def test_the_tool_is_listed_and_its_answer_reaches_the_model(served, sandbox, mo
     assert SENTENCE in done.stdout
 
 
-def test_the_page_of_a_citation_opens(served, sandbox, model):
+def test_the_page_of_a_citation_opens(sandbox, model):
     sandbox.ask(QUESTION)
     (url,) = [
         line.removeprefix("Source: ")
@@ -47,7 +41,7 @@ def test_the_page_of_a_citation_opens(served, sandbox, model):
     assert f'id="{anchor}"' in Path(path).read_text(encoding="utf-8")
 
 
-def test_what_happens_is_told_in_phases_with_small_details(served, sandbox):
+def test_what_happens_is_told_in_phases_with_small_details(sandbox):
     events = sandbox.events(QUESTION)
     phases = [
         e["partialResult"]["details"]["phase"]
@@ -56,32 +50,33 @@ def test_what_happens_is_told_in_phases_with_small_details(served, sandbox):
     ]
     assert phases[0] == "embedding"
     assert "searching" in phases
-    end = tool_end(events)
+    (end,) = [e for e in events if e["type"] == "tool_execution_end"]
     assert end["isError"] is False
     assert len(json.dumps(end["result"]["details"])) < 5000
 
 
-def test_a_server_that_does_not_run_is_started(sandbox, project, model):
+def test_a_server_that_does_not_run_is_started(own_sandbox, project, model):
     assert run("doxtr-rag", "serve", "--status", cwd=project).returncode == 3
-    sandbox.ask(QUESTION)
+    own_sandbox.ask(QUESTION)
     assert SENTENCE in model.tool_result
     assert run("doxtr-rag", "serve", "--status", cwd=project).returncode == 0
 
 
-def test_a_dead_shared_store_leaves_the_private_answer_and_one_sentence(served, sandbox, model):
-    path = served / ".doxtr" / "endpoints.json"
-    endpoints = json.loads(path.read_text())
-    endpoints["shared"] |= {"mode": "http", "port": 9}
-    path.write_text(json.dumps(endpoints))
+def test_a_dead_shared_store_leaves_the_private_answer_and_one_sentence(
+    tmp_path, served, sandbox, model
+):
+    (nobody,) = free_ports(1)
+    chosen = endpoints_with_shared_at(served, tmp_path, nobody)
+    sandbox.environment["DOXTR_RAG_ENDPOINTS"] = str(chosen)
     sandbox.ask(QUESTION)
-    assert "shared store unavailable" in model.tool_result
+    assert model.tool_result.count("shared store unavailable") == 1
     assert "nine thousand credits" in model.tool_result
     assert SENTENCE not in model.tool_result
 
 
-def test_everything_down_is_one_sentence_with_the_next_command(sandbox, project):
-    sandbox.environment["PATH"] = sandbox.environment["PATH"].partition(":")[2]
-    end = tool_end(sandbox.events(QUESTION))
+def test_everything_down_is_one_sentence_with_the_next_command(own_sandbox):
+    own_sandbox.environment["PATH"] = own_sandbox.environment["PATH"].partition(":")[2]
+    end = own_sandbox.tool_end(QUESTION)
     assert end["isError"] is True
     said = end["result"]["content"][0]["text"]
     assert "doxtr-rag serve --detach" in said
@@ -89,41 +84,25 @@ def test_everything_down_is_one_sentence_with_the_next_command(sandbox, project)
     assert "\n" not in said.strip()
 
 
-def test_an_endpoint_elsewhere_gets_nothing(sandbox, project, model):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        heard = []
-        threading.Thread(target=lambda: heard.append(listener.accept()), daemon=True).start()
-        path = project / ".doxtr" / "endpoints.json"
-        endpoints = json.loads(path.read_text())
-        port = listener.getsockname()[1]
-        endpoints["search_url"] = f"http://127.0.0.1.nip.example:{port}/search"
-        endpoints["embedding"]["embed_url"] = f"http://evil.example:{port}/embed"
-        path.write_text(json.dumps(endpoints))
-        end = tool_end(sandbox.events(QUESTION))
-        assert end["isError"] is True
-        assert "endpoints.json" in end["result"]["content"][0]["text"]
-        assert not heard
-
-
-def test_arguments_that_are_wrong_never_reach_the_tool(tmp_path, pi, project):
+def test_arguments_that_are_wrong_never_reach_the_tool(sandbox_folder, pi, served):
     with ScriptedModel(calls(TOOL, {"top_k": 9999})) as model:
-        sandbox = Sandbox(tmp_path / "sandbox", pi, project, model.url)
+        sandbox = Sandbox(sandbox_folder, pi, served, model.url)
         sandbox.install()
-        end = tool_end(sandbox.events(QUESTION))
+        end = sandbox.tool_end(QUESTION)
     assert end["isError"] is True
     assert "query" in model.tool_result
 
 
-def test_reading_on_gives_the_section_and_its_neighbours(tmp_path, pi, served):
+def test_reading_on_gives_the_section_and_its_neighbours(sandbox_folder, pi, served):
     with ScriptedModel(calls("kb_read", {"doc": "food", "section": "moon-cheese"})) as model:
-        sandbox = Sandbox(tmp_path / "sandbox", pi, served, model.url)
+        sandbox = Sandbox(sandbox_folder, pi, served, model.url)
         sandbox.install()
         sandbox.ask(QUESTION)
     assert SENTENCE in model.tool_result
     assert "Bread is baked" in model.tool_result
 
 
-def test_an_abort_ends_the_search_at_once(sandbox, project):
+def test_an_abort_ends_the_search_at_once(sandbox):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         sandbox.environment["DOXTR_RAG_EMBED_URL"] = f"http://127.0.0.1:{port}/embed"
@@ -136,7 +115,7 @@ def test_an_abort_ends_the_search_at_once(sandbox, project):
             assert "abort" in json.dumps(end["result"]).lower()
 
 
-def test_the_command_and_the_status_line_answer_without_a_model(served, sandbox, model):
+def test_the_command_and_the_status_line_answer_without_a_model(sandbox, model):
     with sandbox.rpc() as rpc:
         status = rpc.wait(
             lambda m: m["type"] == "extension_ui_request" and m.get("method") == "setStatus"
@@ -152,8 +131,8 @@ def test_the_command_and_the_status_line_answer_without_a_model(served, sandbox,
     assert model.requests == []
 
 
-def test_a_linked_extension_works_as_a_copied_one_does(tmp_path, pi, served, model):
-    sandbox = Sandbox(tmp_path / "sandbox", pi, served, model.url)
+def test_a_linked_extension_works_as_a_copied_one_does(sandbox_folder, pi, served, model):
+    sandbox = Sandbox(sandbox_folder, pi, served, model.url)
     assert sandbox.install("--symlink").returncode == 0
     sandbox.ask(QUESTION)
     assert SENTENCE in model.tool_result

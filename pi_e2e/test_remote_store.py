@@ -11,10 +11,11 @@ from contextlib import closing
 
 import chromadb
 import pytest
-from conftest import QUESTION
-from sandbox import BIN, Sandbox
+from loopback import free_ports
+from sandbox import BIN, environment_of
+from station import QUESTION, SENTENCE, endpoints_with_shared_at
 
-SENTENCE = "Moon cheese is handed out on every second Monday"
+MARK = "This is the copy."
 FIELDS = "id, text, title, breadcrumb, source_file, url, project, content_hash, text_hash, vector"
 ROWS = f"SELECT {FIELDS} FROM chunks JOIN vectors USING (text_hash)"  # noqa: S608 - constants
 
@@ -22,16 +23,29 @@ ROWS = f"SELECT {FIELDS} FROM chunks JOIN vectors USING (text_hash)"  # noqa: S6
 @pytest.fixture
 def chroma(tmp_path):
     """A Chroma server with nothing in it; returns its port."""
-    port = 18_900
+    (port,) = free_ports(1)
     command = [BIN / "chroma", "run", "--path", tmp_path / "chroma", "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    with (tmp_path / "chroma.log").open("w+") as log:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1"], env=environment_of(tmp_path),
+            stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            make_database(port, process, log)
+            yield port
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def make_database(port, process, log):
+    """Wait for the server, and give it the shared store's database."""
     for _ in range(200):
         try:
             client = chromadb.HttpClient("127.0.0.1", port)
             break
         except ValueError:
+            assert process.poll() is None, log.seek(0) or log.read()
             time.sleep(0.1)
     chromadb.AdminClient(
         chromadb.Settings(
@@ -41,9 +55,6 @@ def chroma(tmp_path):
         )
     ).create_database("doxtr_shared")
     assert client.heartbeat() > 0
-    yield port
-    process.terminate()
-    process.wait(timeout=20)
 
 
 def copy_shared_store(project, port, endpoints):
@@ -61,7 +72,7 @@ def copy_shared_store(project, port, endpoints):
     names = ("section_title", "breadcrumb", "source_file", "url", "project", "content_hash")
     collection.upsert(
         ids=[row[0] for row in rows],
-        documents=[row[1] for row in rows],
+        documents=[f"{row[1]} {MARK}" for row in rows],
         embeddings=[list(struct.unpack(f"<{len(row[9]) // 4}f", row[9])) for row in rows],
         metadatas=[
             dict(zip(names, row[2:8], strict=True))
@@ -75,15 +86,11 @@ def copy_shared_store(project, port, endpoints):
     )
 
 
-def test_a_plain_chroma_store_answers_beside_our_server(tmp_path, pi, served, model, chroma):
-    path = served / ".doxtr" / "endpoints.json"
-    endpoints = json.loads(path.read_text())
-    copy_shared_store(served, chroma, endpoints)
-    endpoints["shared"] |= {"mode": "http", "port": chroma}
-    path.write_text(json.dumps(endpoints))
-    sandbox = Sandbox(tmp_path / "sandbox", pi, served, model.url)
-    assert sandbox.install().returncode == 0
+def test_a_plain_chroma_store_answers_beside_our_server(tmp_path, served, sandbox, model, chroma):
+    chosen = endpoints_with_shared_at(served, tmp_path, chroma)
+    copy_shared_store(served, chroma, json.loads(chosen.read_text()))
+    sandbox.environment["DOXTR_RAG_ENDPOINTS"] = str(chosen)
     sandbox.ask(QUESTION)
-    assert SENTENCE in model.tool_result
+    assert f"{SENTENCE}, one wheel for each crew. {MARK}" in model.tool_result
     assert "food.html" in model.tool_result
     assert "unavailable" not in model.tool_result
