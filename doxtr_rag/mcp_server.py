@@ -201,10 +201,10 @@ def server(find: Find) -> MCPServer:
 
 
 async def _in_thread(
-    work: Callable[P, CallToolResult], *args: P.args, **_: P.kwargs
+    work: Callable[P, CallToolResult], *args: P.args, **kwargs: P.kwargs
 ) -> CallToolResult:
     try:
-        return await anyio.to_thread.run_sync(functools.partial(work, *args))
+        return await anyio.to_thread.run_sync(functools.partial(work, *args, **kwargs))
     except DoxtrRagError as error:  # only a ToolError's message reaches the client
         raise ToolError(cleaned(str(error))) from error
 

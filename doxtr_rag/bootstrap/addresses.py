@@ -19,7 +19,7 @@ from doxtr_rag.servers.endpoints import (
     publish,
     read_endpoints,
 )
-from doxtr_rag.storage import StoreLock, lock_holder, stats
+from doxtr_rag.storage import StoreLock, lock_holder, summary
 
 LOCK_FILE = "server.lock"
 
@@ -64,8 +64,13 @@ def published(project: Project) -> Endpoints | None:
 
 
 def kb_id_of(project: Project) -> str:
-    """Return what tells this knowledge base from every other, a copy of its folder included."""
-    store_id = stats(project.settings.store_path(Scope.LOCAL_PRIVATE)).store_id
+    """Return what tells this knowledge base from every other, a copy of its folder included.
+
+    Raises:
+        IndexNotBuiltError: no build has filled it.
+        StoreError: it cannot be read.
+    """
+    store_id = summary(project.settings.store_path(Scope.LOCAL_PRIVATE)).store_id
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{store_id} {project.settings.root.resolve()}"))
 
 
@@ -73,6 +78,7 @@ def publish_endpoints(project: Project) -> None:
     """Write where the knowledge base is asked, when no server is there to do it.
 
     Raises:
+        IndexNotBuiltError: no build has filled it.
         StoreUnavailableError: the folder cannot be written.
     """
     state_dir = project.settings.state_dir

@@ -13,7 +13,7 @@ from doxtr_rag.bootstrap.pages import BuiltPages, document_url, file_stamp, page
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project
 from doxtr_rag.config.conf_file import SETTINGS_NAME
 from doxtr_rag.core.documents import StoredChunk
-from doxtr_rag.core.errors import DoxtrRagError, StoreError
+from doxtr_rag.core.errors import StoreError
 from doxtr_rag.core.ports import Degradation, SearchableStore
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.retrieval.retriever import Retriever
@@ -41,13 +41,7 @@ class KnowledgeBase:
 
     def answers(self) -> bool:
         """Say whether the server that this one goes through is still there; without one, always."""
-        if self.client is None:
-            return True
-        try:
-            self.client.get("/health")
-        except DoxtrRagError:
-            return False
-        return True
+        return self.client is None or self.client.is_answered()
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from doxtr_rag.servers.identity import make_token
 from doxtr_rag.servers.lifecycle import bind, port_of, run
 from doxtr_rag.servers.model import ModelHost, ModelNames
 from doxtr_rag.servers.stores import OpenStore, ServedStore, StoreHealth
-from doxtr_rag.storage import CollectionView, StoreLock, corpus_stamp, open_reader, stats
+from doxtr_rag.storage import CollectionView, StoreLock, corpus_stamp, open_reader, summary
 from doxtr_rag.storage.schema import CORPUS_FILE
 
 Say = Callable[[str], None]
@@ -45,6 +45,7 @@ def host(
 
     Raises:
         PortTakenError: no port can be had.
+        StoreUnavailableError: its addresses cannot be written.
     """
     stores = {name: _store(project, scope, name) for scope, name in STORE_NAMES.items()}
     listeners = _listeners(project, base)
@@ -133,7 +134,7 @@ def _store(project: Project, scope: Scope, name: str) -> ServedStore:
         return OpenStore(reader, CollectionView(reader), reader.close)
 
     def look() -> StoreHealth:
-        found = stats(folder)
+        found = summary(folder)
         counts = (found.documents, found.chunks)
         return StoreHealth(found.index, "", *counts, found.fingerprint, _last_write(folder))
 

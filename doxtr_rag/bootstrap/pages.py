@@ -56,7 +56,11 @@ def document_url(first: StoredChunk, pages: Path | None) -> str:
 
 
 def read_cached(project: Project, missing: T, read: Callable[[BuildCache], T]) -> T:
-    """Read from the build cache without making one."""
+    """Read from the build cache without making one.
+
+    Raises:
+        StoreError: another process keeps it, or it cannot be read.
+    """
     if not project.settings.cache_db.is_file():
         return missing
     with closing(BuildCache(project.settings.cache_db)) as build_cache:

@@ -100,6 +100,7 @@ def serve(project: Project, idle_s: float | None, say: Say) -> None:
 
     Raises:
         IndexNotBuiltError: no build has filled the knowledge base.
+        PortTakenError: no port can be had.
         StoreLockedError: its server runs already.
         StoreUnavailableError: its addresses cannot be written.
     """
@@ -228,10 +229,11 @@ def server_status(project: Project) -> ServerStatus | None:
 
 def _is_new(holder: LockHolder) -> bool:
     try:
-        started = datetime.fromisoformat(holder.started)
-    except ValueError:
+        age = datetime.now(timezone.utc) - datetime.fromisoformat(holder.started)
+    except (ValueError, TypeError):
         return False
-    return datetime.now(timezone.utc) - started < timedelta(seconds=START_S)
+    # A clock that was set back makes no server a new one.
+    return abs(age) < timedelta(seconds=START_S)
 
 
 def _health_of(reached: ReachedServer) -> dict[str, Any]:
@@ -258,16 +260,16 @@ def stop(project: Project) -> int | None:
             break
         with suppress(ProcessLookupError):
             os.kill(holder.pid, number)
-        if _is_over(state_dir, patience_s):
+        if _is_over(state_dir, holder, patience_s):
             return holder.pid
     raise ServerGoneError(
         f"{holder} holds {state_dir / LOCK_FILE}, and this process cannot end it: end it there"
     )
 
 
-def _is_over(state_dir: Path, patience_s: float) -> bool:
+def _is_over(state_dir: Path, holder: LockHolder, patience_s: float) -> bool:
     deadline = time.monotonic() + patience_s
-    while lock_holder(state_dir, LOCK_FILE) is not None:
+    while lock_holder(state_dir, LOCK_FILE) == holder:
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_S)

@@ -131,6 +131,7 @@ class ChromaRoutes:
 
         Raises:
             RequestError: 404, another collection was asked for.
+            StoreError: the store cannot be read.
         """
         with self._found(collection_id) as collection:
             return collection.state().count
@@ -140,6 +141,7 @@ class ChromaRoutes:
 
         Raises:
             RequestError: the request is malformed, or sets no limit where there are too many.
+            StoreError: the store cannot be read.
         """
         include = _include(body, ("documents", "metadatas"), forbidden="distances")
         has_limit = body.get("limit") is not None
@@ -158,6 +160,7 @@ class ChromaRoutes:
 
         Raises:
             RequestError: the request is malformed.
+            StoreError: the store cannot be read.
         """
         include = _include(body, ("documents", "metadatas", "distances"))
         count = (

@@ -12,7 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from doxtr_rag.core.documents import StoredChunk, Vector
-from doxtr_rag.core.errors import EmbeddingError, ServerGoneError, error_of_kind
+from doxtr_rag.core.errors import (
+    DoxtrRagError,
+    EmbeddingError,
+    ServerGoneError,
+    error_of_kind,
+)
 from doxtr_rag.core.ports import DocumentText, EmbeddingCounts, PoolRequest, Pools
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.servers import wire
@@ -30,6 +35,8 @@ QUERY_S = 60.0
 """A question may wait for the model to be loaded."""
 
 LARGEST_ANSWER = 64 * 1024 * 1024
+FIRST_ERROR = 400
+"""The lowest HTTP status that says what went wrong."""
 
 BATCH_TEXTS = 32
 BATCH_CHARACTERS = 50_000
@@ -88,12 +95,24 @@ class JsonClient:
         nonce, port = make_nonce(), urlsplit(self.url).port or 0
         # Not kept: nobody else may use a connection to whom has proven nothing yet.
         path, headers = f"/identity?nonce={nonce}", {"connection": "close"}
-        said = self._exchange("GET", path, None, headers, PROOF_S)
+        _, answer = self._exchange("GET", path, None, headers, PROOF_S)
+        # The status is not looked at: a stranger's refusal would be raised in its own words.
+        said = answer if isinstance(answer, dict) else {}
         if not same(str(said.get("proof")), proof(identity.token, identity.kb_id, port, nonce)):
             raise ServerGoneError(
                 f"port {port} is not this knowledge base's server: run doxtr-rag serve --detach"
             )
         return str(said.get("version", ""))
+
+    def is_answered(self) -> bool:
+        """Say whether the server that it was authorised for answers, and proves who it is."""
+        if self._identity is None:
+            return False
+        try:
+            self.check(self._identity)
+        except ServerGoneError:
+            return False
+        return True
 
     def get(self, path: str) -> dict[str, Any]:
         """Return the answer to a GET request.
@@ -116,13 +135,14 @@ class JsonClient:
     def _send(self, method: str, path: str, body: object, timeout_s: float) -> dict[str, Any]:
         identity = self._identity
         if identity is None:
-            return self._exchange(method, path, body, {}, timeout_s)
+            return self._successful(*self._exchange(method, path, body, {}, timeout_s))
         headers = {"authorization": f"Bearer {identity.token}"}
         try:
-            return self._exchange(method, path, body, headers, timeout_s, _refuse_new_connection)
+            said = self._exchange(method, path, body, headers, timeout_s, _refuse_new_connection)
         except _NewConnectionError:
             self.check(identity)
-            return self._exchange(method, path, body, headers, timeout_s)
+            said = self._exchange(method, path, body, headers, timeout_s)
+        return self._successful(*said)
 
     def _exchange(
         self,
@@ -132,7 +152,8 @@ class JsonClient:
         headers: Mapping[str, str],
         timeout_s: float,
         watch: Callable[[str, object], None] | None = None,
-    ) -> dict[str, Any]:
+    ) -> tuple[int, Any]:
+        """Return the status and the JSON of an answer."""
         import httpx  # noqa: PLC0415 - see __init__
 
         try:
@@ -150,13 +171,18 @@ class JsonClient:
             raise ServerGoneError(
                 f"{self.url} does not answer ({type(error).__name__}): run doxtr-rag serve --status"
             ) from error
-        if response.is_error or not isinstance(said, dict):
-            fields = said if isinstance(said, dict) else {}
-            unsaid = f"{self.url} answered with status {response.status_code}"
-            raise error_of_kind(
-                str(fields.get("error", "failed")), str(fields.get("message", unsaid))
-            )
-        return said
+        return response.status_code, said
+
+    def _successful(self, status: int, said: Any) -> dict[str, Any]:
+        """Return an answer; raise the error that it names instead."""
+        if status < FIRST_ERROR and isinstance(said, dict):
+            return said
+        fields = said if isinstance(said, dict) else {}
+        unsaid = f"{self.url} answered with status {status}"
+        message = str(fields.get("message", unsaid))
+        error = error_of_kind(str(fields.get("error", "failed")), message)
+        # A failure of no kind that we know is no answer: who asked goes on without this server.
+        raise ServerGoneError(message) if type(error) is DoxtrRagError else error
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -226,7 +252,7 @@ class ServedStore:
             DoxtrRagError: as `pools` does.
         """
         said = self._client.post(f"/chunks/{self._name}", {"ids": list(chunk_ids)})
-        return {key: wire.chunk_of(record) for key, record in said["chunks"].items()}
+        return wire.chunks_of(said)
 
     def document(self, name: str) -> DocumentText:
         """Return a document by its name, `project/document`, or its source file.
@@ -275,13 +301,13 @@ class ServedEmbedder:
 
     def _vectors(self, texts: Sequence[str], input_type: str) -> list[Vector]:
         body = {"input": list(texts), "encoding_format": "base64", "input_type": input_type}
-        said = self._client.post("/embed", body, QUERY_S if input_type == "query" else EMBED_S)
+        said = self._answer(body, QUERY_S if input_type == "query" else EMBED_S)
         try:
             fingerprint, usage = said["fingerprint"], said["usage"]
             vectors = [wire.vector_of(entry["embedding"]) for entry in said["data"]]
             counts = [usage[name] for name in ("prompt_tokens", "padded_tokens", "truncated")]
             added = EmbeddingCounts(len(texts), *map(int, counts))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise self._stranger() from error
         if fingerprint != self.fingerprint:
             raise EmbeddingError(
@@ -291,6 +317,14 @@ class ServedEmbedder:
             raise self._stranger()
         self._counts += added
         return vectors
+
+    def _answer(self, body: object, timeout_s: float) -> dict[str, Any]:
+        try:
+            return self._client.post("/embed", body, timeout_s)
+        except EmbeddingError:
+            raise
+        except DoxtrRagError as error:
+            raise EmbeddingError(str(error)) from error
 
     def _is_vector(self, vector: Vector) -> bool:
         has_length = len(vector) == FLOAT_BYTES * self.dimension

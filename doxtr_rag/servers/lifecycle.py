@@ -158,16 +158,12 @@ class _Server(uvicorn.Server):
         while not self.started:
             await asyncio.sleep(LOOK_EVERY_S / 10)
         self._gate.seen = time.monotonic()
-        is_ready = False
         try:
             await asyncio.to_thread(self._when_ready)
-            is_ready = True
+            while await asyncio.to_thread(self._keep_found) and not self._is_idle():
+                await asyncio.sleep(LOOK_EVERY_S)
         finally:
-            if not is_ready:
-                self._end()
-        while await asyncio.to_thread(self._keep_found) and not self._is_idle():
-            await asyncio.sleep(LOOK_EVERY_S)
-        self._end()
+            self._end()
 
     def _is_idle(self) -> bool:
         if self._idle_s is None or self._gate.under_way:

@@ -53,11 +53,10 @@ def pools_of(record: Mapping[str, Any], store: str) -> Pools:
             )
             for entry in record["pools"]
         }
-        chunks = {key: chunk_of(value) for key, value in record["chunks"].items()}
         degraded = tuple(Degradation(d["code"], d["detail"]) for d in record["degraded"])
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed(error) from error
-    return Pools(rankings, chunks, degraded)
+    return Pools(rankings, chunks_of(record), degraded)
 
 
 def chunk_record(chunk: StoredChunk, page: str | None) -> Record:
@@ -109,6 +108,18 @@ def chunk_of(record: Mapping[str, Any]) -> StoredChunk:
             metadata=record["metadata"],
         )
     except (KeyError, TypeError, ValueError) as error:
+        raise _malformed(error) from error
+
+
+def chunks_of(record: Mapping[str, Any]) -> dict[str, StoredChunk]:
+    """Return chunks by their ids.
+
+    Raises:
+        ServerGoneError: the answer is malformed.
+    """
+    try:
+        return {key: chunk_of(value) for key, value in record["chunks"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
         raise _malformed(error) from error
 
 

@@ -11,7 +11,7 @@ from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord, read_l
 from doxtr_rag.storage.lock import LockHolder, StoreLock, is_held_by, lock_holder, lock_identity
 from doxtr_rag.storage.reader import StoreReader
 from doxtr_rag.storage.schema import CORPUS_FILE
-from doxtr_rag.storage.stats import StoreStats, stats
+from doxtr_rag.storage.stats import StoreStats, stats, summary
 from doxtr_rag.storage.store import EmbeddedStore, rebuild, refresh_indexes
 from doxtr_rag.storage.writability import is_writable
 
@@ -37,6 +37,7 @@ __all__ = [
     "rebuild",
     "refresh_indexes",
     "stats",
+    "summary",
 ]
 
 

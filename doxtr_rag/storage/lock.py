@@ -41,7 +41,7 @@ class StoreLock:
         self._descriptor: int | None = None
 
     def acquire(self, wait_s: float, on_wait: Callable[[str], None]) -> None:
-        """Take the lock, waiting for another process; `on_wait` is told once for whom.
+        """Take the lock, waiting for another process; `on_wait` is told once for whom, how long.
 
         Raises:
             StoreLockedError: it was not given back in time, or this process holds it.
@@ -103,11 +103,12 @@ class StoreLock:
                 raise StoreLockedError(f"{self._path}: this process holds it already")
             if time.monotonic() >= deadline:
                 raise StoreLockedError(
-                    f"{self._path.parent}: {who or 'another process'} is writing this store: "
+                    f"{self._path.parent}: {who or 'another process'} is writing this store"
+                    f"{f', for {wait_s:.0f} s it was waited for' if is_told else ''}: "
                     "wait for it, or stop it, then run again"
                 )
             if who is not None and not is_told and wait_s > 0:
-                on_wait(str(who))
+                on_wait(f"{who}, for at most {wait_s:.0f} s")
                 is_told = True
             time.sleep(POLL_S)
 
@@ -124,7 +125,7 @@ class StoreLock:
 def lock_holder(folder: Path, file_name: str = LOCK_FILE) -> LockHolder | None:
     """Return who holds a store's lock, None when nobody does."""
     try:
-        descriptor = os.open(folder / file_name, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder / file_name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from doxtr_rag.storage.corpus import read_state
@@ -11,8 +11,8 @@ from doxtr_rag.storage.writability import is_writable
 
 
 @dataclass(frozen=True, slots=True)
-class StoreStats:
-    """One store at a glance; `index` is `ready`, or the reason code why it is not."""
+class StoreSummary:
+    """What a store holds; `index` is `ready`, or the reason code why it is not."""
 
     scope: str
     store_id: str
@@ -23,12 +23,18 @@ class StoreStats:
     dimension: int
     revision: int
     index: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats(StoreSummary):
+    """One store at a glance: what it holds, and how it lies there."""
+
     bytes_on_disk: int
     is_writable: bool
 
 
-def stats(folder: Path) -> StoreStats:
-    """Return the figures of a store.
+def summary(folder: Path) -> StoreSummary:
+    """Return what a store holds; writes nothing.
 
     Raises:
         IndexNotBuiltError: nothing was ever stored there.
@@ -45,7 +51,7 @@ def stats(folder: Path) -> StoreStats:
             names = tuple(project for (project,) in projects)
     finally:
         database.close()
-    return StoreStats(
+    return StoreSummary(
         scope=state.scope,
         store_id=state.store_id,
         documents=documents,
@@ -55,6 +61,19 @@ def stats(folder: Path) -> StoreStats:
         dimension=state.dimension,
         revision=state.revision,
         index="ready" if state.index_is_current(folder) else "index_dirty",
+    )
+
+
+def stats(folder: Path) -> StoreStats:
+    """Return the figures of a store; a file is made for a moment to see whether that can be done.
+
+    Raises:
+        IndexNotBuiltError: nothing was ever stored there.
+        StoreError: the corpus cannot be read.
+    """
+    found = summary(folder)
+    return StoreStats(
+        **{field.name: getattr(found, field.name) for field in fields(found)},
         bytes_on_disk=_size(folder),
         is_writable=is_writable(folder),
     )

@@ -14,6 +14,7 @@ import pytest
 from running_server import KB_ID, running_server
 from store_samples import DIMENSION, MODEL, vector
 
+from doxtr_rag.bootstrap.lending import LentEmbedder
 from doxtr_rag.core.errors import DoxtrRagError, EmbeddingError, ParityError, ServerGoneError
 from doxtr_rag.core.ports import PoolRequest
 from doxtr_rag.core.scope import Scope
@@ -114,15 +115,25 @@ def test_another_server_is_not_told_the_token(running, client_of, kb_id, has_tok
 
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"{}", b"[]", b"no JSON", b'{"proof": "00"}', b'{"proof": null}', b'{"proof": ["a"]}'],
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"no JSON",
+        b'{"proof": "00"}',
+        b'{"proof": null}',
+        b'{"proof": ["a"]}',
+        b'{"error": "scope_violation", "message": "STRANGER"}',
+    ],
 )
 @pytest.mark.parametrize("status", [200, 302, 500])
 def test_a_program_without_proof_hears_a_nonce_and_no_more(client_of, answer, status):
     token = make_token()
     with Program(answer, status) as stranger:
-        with pytest.raises(DoxtrRagError):
+        with pytest.raises(ServerGoneError) as raised:
             prove(client_of(stranger.port), KB_ID, token)
         (heard,) = stranger.heard
+    assert "STRANGER" not in str(raised.value)
     assert heard.startswith("GET /identity?nonce=")
     assert "uthorization" not in heard
     assert token not in heard
@@ -145,7 +156,8 @@ def test_whoever_takes_the_port_later_hears_neither_token_nor_question(filled_st
         prove(client, KB_ID, server.token)
         store = ServedStore(client, "shared", Scope.SHARED_ORG)
         assert store.pools(question()).rankings
-    with Program(b"{}", port=server.api_port) as stranger:
+    with Program(b'{"error": "failed"}', 404, server.api_port) as stranger:
+        assert not client.is_answered()
         for _ in range(2):
             with pytest.raises(ServerGoneError):
                 store.pools(question("SECRET"))
@@ -183,6 +195,23 @@ def test_a_port_where_nobody_listens_is_said(client_of):
 def test_an_answer_that_is_no_answer_is_one_from_nobody(client_of, answer):
     with Program(answer) as stranger, pytest.raises(ServerGoneError, match="does not answer"):
         client_of(stranger.port).get("/health")
+
+
+@pytest.mark.parametrize("answer", [{}, {"chunks": []}, {"chunks": {"a": 1}}, {"chunks": None}])
+def test_chunks_that_are_none_are_from_nobody(client_of, answer):
+    with Program(json.dumps(answer).encode()) as stranger:
+        store = ServedStore(client_of(stranger.port), "shared", Scope.SHARED_ORG)
+        with pytest.raises(ServerGoneError, match="cannot be read"):
+            store.fetch(["a"])
+
+
+@pytest.mark.parametrize("kind", ["failed", "new_kind", 7])
+def test_a_failure_of_no_known_kind_leaves_one_store_out(client_of, kind):
+    answer = json.dumps({"error": kind, "message": "its log says where"}).encode()
+    with Program(answer, 500) as stranger:
+        store = ServedStore(client_of(stranger.port), "shared", Scope.SHARED_ORG)
+        with pytest.raises(ServerGoneError, match="its log says where"):
+            store.pools(question())
 
 
 def test_an_answer_that_drips_in_is_not_waited_for(client_of):
@@ -232,6 +261,7 @@ NOT_FINITE = base64.b64encode(struct.pack(f"<{DIMENSION}f", *[math.nan] * DIMENS
         ({"usage": None}, "DOXTR_RAG_EMBED_URL"),
         ({"usage": {}}, "DOXTR_RAG_EMBED_URL"),
         ({"usage": GOOD["usage"] | {"truncated": "x"}}, "DOXTR_RAG_EMBED_URL"),
+        ({"usage": GOOD["usage"] | {"truncated": math.inf}}, "DOXTR_RAG_EMBED_URL"),
         ({"data": None}, "DOXTR_RAG_EMBED_URL"),
         ({"data": []}, "DOXTR_RAG_EMBED_URL"),
         ({"data": GOOD["data"] * 2}, "DOXTR_RAG_EMBED_URL"),
@@ -241,7 +271,7 @@ NOT_FINITE = base64.b64encode(struct.pack(f"<{DIMENSION}f", *[math.nan] * DIMENS
         ({"data": [{}]}, "DOXTR_RAG_EMBED_URL"),
         ({"data": [{"embedding": NOT_FINITE}]}, "DOXTR_RAG_EMBED_URL"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_an_embedding_server_of_another_kind_is_named(client_of, changes, said):
     with Program(json.dumps(GOOD | changes).encode()) as stranger:
@@ -255,5 +285,16 @@ def test_an_embedding_server_of_another_kind_is_named(client_of, changes, said):
 def test_a_refusal_says_who_refused(client_of, answer):
     with Program(answer, 404) as stranger:
         served = ServedEmbedder(client_of(stranger.port), fingerprint=MODEL, dimension=DIMENSION)
-        with pytest.raises(DoxtrRagError, match=f"127.0.0.1:{stranger.port} answered with status"):
+        with pytest.raises(EmbeddingError, match=f"127.0.0.1:{stranger.port} answered with status"):
             served.embed_query("text")
+
+
+def test_a_server_that_cannot_embed_leaves_it_to_a_model_here(client_of):
+    said = b'{"error": "failed", "message": "the server could not answer this request"}'
+    own = HashEmbedder(DIMENSION, fingerprint=MODEL)
+    with Program(said, 500) as server:
+        served = ServedEmbedder(client_of(server.port), fingerprint=MODEL, dimension=DIMENSION)
+        lent = LentEmbedder(served, lambda: own)
+        assert dict(pair for batch in lent.embed(["text"]) for pair in batch) == {
+            0: own.embed_query("text")
+        }

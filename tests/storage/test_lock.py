@@ -12,7 +12,6 @@ from doxtr_rag.storage import StoreLock, is_held_by, lock_holder
 
 OWNER = """
 import sys
-from dataclasses import replace
 from pathlib import Path
 from doxtr_rag.storage import StoreLock
 with StoreLock(Path(sys.argv[1])).acquired(5, print):
@@ -56,6 +55,7 @@ def test_a_second_process_is_told_once_whom_it_waits_for(folder, owner):
         assert f"process {os.getpid()}" in str(lock_holder(folder))
     assert len(told) == 1
     assert told[0].startswith(f"process {owner.pid} on ")
+    assert told[0].endswith(", for at most 30 s")
 
 
 def test_waiting_ends_with_the_holders_pid(folder, owner):
@@ -119,3 +119,9 @@ def test_a_lock_knows_when_its_file_was_replaced(folder):
         assert not lock.is_in_place()
     with pytest.raises(StoreLockedError, match="not held"):
         lock.identity()
+
+
+def test_something_else_in_the_place_of_a_lock_holds_up_nobody(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(folder / "lock")
+    assert lock_holder(folder) is None
