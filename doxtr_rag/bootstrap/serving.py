@@ -157,6 +157,11 @@ def _emptied(log: Path) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         handle = os.open(log, flags, 0o600)
+    except PermissionError as error:
+        raise StoreUnavailableError(
+            f"{log.parent} cannot be written ({error.strerror}): give yourself the folder; "
+            "without a server, doxtr-rag search asks the stores itself"
+        ) from error
     except OSError as error:
         raise _bad_log(log, error.strerror) from error
     status = os.fstat(handle)
@@ -261,6 +266,7 @@ def stop(project: Project) -> int | None:
         with suppress(ProcessLookupError):
             os.kill(holder.pid, number)
         if _is_over(state_dir, holder, patience_s):
+            _await_end(holder.pid)
             return holder.pid
     raise ServerGoneError(
         f"{holder} holds {state_dir / LOCK_FILE}, and this process cannot end it: end it there"
@@ -274,6 +280,15 @@ def _is_over(state_dir: Path, holder: LockHolder, patience_s: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
+
+
+def _await_end(pid: int) -> None:
+    """Wait a little for a process that let go of everything, so that it is really gone."""
+    deadline = time.monotonic() + KILL_S
+    with suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(pid, 0)
+            time.sleep(POLL_S)
 
 
 def start_if_wanted(project: Project) -> None:

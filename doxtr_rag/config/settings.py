@@ -22,6 +22,10 @@ VERSION = 2
 STATE_FOLDER = ".doxtr"
 SHARED_STORE = f"{STATE_FOLDER}/shared"
 ROOT_MARKS = (".git", ".hg", "pyproject.toml")
+UNMARKED = (
+    "since no folder at or above conf.py holds .git, .hg or pyproject.toml: set rag_root = '..' "
+    "(relative to conf.py), or name the folders from there, '.' for all of it"
+)
 SOURCE_NAME = "source"
 PATHS = (
     "conf_dir",
@@ -224,9 +228,13 @@ def project_root(declared: str | None, conf_dir: Path) -> Path:
             raise ConfigError(checks.problem("rag_root", "an existing folder", declared))
         return root
     for folder in (conf_dir, *conf_dir.parents):
-        if any((folder / mark).exists() for mark in ROOT_MARKS):
+        if _is_marked(folder):
             return folder
     return conf_dir.parent if conf_dir.name == SOURCE_NAME else conf_dir
+
+
+def _is_marked(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in ROOT_MARKS)
 
 
 def _below(folder: Path, path: str) -> Path:
@@ -242,8 +250,9 @@ def _source_roots(
         is_shared = source_dir.name == SOURCE_NAME and real.is_relative_to(root)
         return ((real,) if is_shared else ()), []
     folders = {folder: _below(root, folder).resolve() for folder in declared}
+    why = "" if _is_marked(root) else f"; that is the root, {UNMARKED}"
     problems = [
-        checks.problem("rag_source_roots", f"folders that exist in {root}", folder)
+        checks.problem("rag_source_roots", f"folders that exist in {root}{why}", folder)
         for folder, real in folders.items()
         if not (real.is_dir() and real.is_relative_to(root))
     ]

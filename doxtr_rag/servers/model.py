@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from doxtr_rag.core.errors import DoxtrRagError
 from doxtr_rag.core.ports import Embedder
 
-RETRY_S = 10.0
+RETRY_S = 3.0
 """Seconds before a model that failed to load is tried again."""
 
 
