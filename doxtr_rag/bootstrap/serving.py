@@ -275,11 +275,13 @@ def stop(project: Project) -> int | None:
 
 def _is_over(state_dir: Path, holder: LockHolder, patience_s: float) -> bool:
     deadline = time.monotonic() + patience_s
-    while lock_holder(state_dir, LOCK_FILE) == holder:
-        if time.monotonic() > deadline:
-            return False
+    while time.monotonic() < deadline:
+        current = lock_holder(state_dir, LOCK_FILE)
+        # One that is letting go has no name any more.
+        if current is None or current.pid not in {0, holder.pid}:
+            return True
         time.sleep(POLL_S)
-    return True
+    return False
 
 
 def _await_end(pid: int) -> None:
