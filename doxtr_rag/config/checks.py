@@ -24,7 +24,7 @@ QUERY = re.compile(r"(?<=\?)[^'\"\s]+")
 CHROMA_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 UNUSABLE_IN_PATHS = re.compile(r"[\x00-\x1f\ud800-\udfff]")
-HTTP_UNAVAILABLE = "http stores are not available in this version; use embedded"
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def problem(name: str, expected: str, value: object) -> str:
@@ -122,11 +122,18 @@ def is_http_uri(value: object) -> bool:
     return is_complete and "@" not in parts.netloc
 
 
-def store_mode(name: str, value: object) -> list[str]:
-    """Accept embedded; http is known, but not usable yet."""
-    if value == "http":
-        return [f"{name}: {HTTP_UNAVAILABLE} (got 'http')"]
-    return one_of("embedded", "http")(name, value)
+def server_of(value: object) -> tuple[str, int] | None:
+    """Return host and port of a Chroma server's address; None for what is no such address.
+
+    Chroma clients know of no path, so that an address has none either.
+    """
+    if not is_http_uri(value):
+        return None
+    parts = urlsplit(str(value))
+    is_bare = parts.path in ("", "/") and not (parts.query or parts.fragment)
+    if not is_bare or parts.hostname is None:
+        return None
+    return parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme]
 
 
 flag = expects("True or False", lambda value: isinstance(value, bool))

@@ -29,6 +29,7 @@ PI_FOLDER_VARIABLES = ("PI_CODING_AGENT_DIR", "PI_AGENT_DIR")
 FOR_OTHERS: Mapping[str, str] = {
     f"{PREFIX}PI_DISABLE": "1 keeps the Pi extension from registering anything.",
     f"{PREFIX}AUTO_CONTEXT": "1 has the Pi extension search before every turn.",
+    f"{PREFIX}AGENT_SCOPE": "shared keeps private pages from the Pi extension; all is the default.",
     f"{PREFIX}PREPROCESS_INVOCATION": "Set for hooks, which read it; ignored when set outside.",
 }
 

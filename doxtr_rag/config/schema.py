@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -97,10 +97,14 @@ class SphinxRAGConfig:
         "Embedding profile: `bge-m3`, `minilm-offline`, `remote`, or one from an entry point.",
     )
     shared_store_mode: str = setting(
-        "embedded", checks.store_mode, "How the shared store is reached: embedded or http."
+        "embedded",
+        checks.one_of("embedded", "http"),
+        "How the shared store is reached: embedded or http.",
     )
     local_store_mode: str = setting(
-        "embedded", checks.store_mode, "How the private store is reached: embedded or http."
+        "embedded",
+        checks.one_of("embedded", "http"),
+        "How the private store is reached: embedded or http.",
     )
     shared_store_database: str = setting(
         "doxtr_shared", checks.chroma_name, "Chroma database of the shared store."
@@ -277,15 +281,31 @@ def _mounts_that_collide(mounts: Any) -> list[str]:
 
 
 def _wrong_addresses(values: Mapping[str, object]) -> list[str]:
-    """Return the problems of store addresses that do not go with the mode."""
+    """Return the problems of store addresses that do not go with the modes."""
     lines = []
+    servers: list[tuple[str, int] | None] = []
+    for store, key in (("shared", "rag_shared_store_uri"), ("local", "rag_local_server_uri")):
+        server = checks.server_of(values.get(key))
+        is_http = values.get(f"rag_{store}_store_mode") == "http"
+        if is_http and server is None:
+            expected = "http://host:port or https://host:port in http mode"
+            lines.append(checks.problem(key, expected, values.get(key)))
+        servers.append(server if is_http else None)
     address = values.get("rag_shared_store_uri")
-    is_http = checks.is_http_uri(address)
-    if values.get("rag_shared_store_mode") == "http":
-        if not is_http:
-            lines.append(checks.problem("rag_shared_store_uri", "an address in http mode", address))
-    elif is_http:
+    if values.get("rag_shared_store_mode") != "http" and checks.is_http_uri(address):
         lines.append(checks.problem("rag_shared_store_uri", "a folder in embedded mode", address))
-    if values.get("rag_local_store_mode") == "http" and not values.get("rag_local_server_uri"):
-        lines.append(checks.problem("rag_local_server_uri", "an address in http mode", None))
-    return lines
+    return [*lines, *_one_database(values, servers)]
+
+
+def _one_database(
+    values: Mapping[str, object], servers: Sequence[tuple[str, int] | None]
+) -> list[str]:
+    """Return the problem of two scopes in one collection."""
+    shared, local = (
+        values.get(f"rag_{store}_store_database", f"doxtr_{default}")
+        for store, default in (("shared", "shared"), ("local", "private"))
+    )
+    if servers[0] is None or servers[0] != servers[1] or shared != local:
+        return []
+    expected = "a database other than rag_shared_store_database on the same server"
+    return [checks.problem("rag_local_store_database", expected, local)]

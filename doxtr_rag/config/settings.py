@@ -18,9 +18,11 @@ from doxtr_rag.core.identity import project_slug
 from doxtr_rag.core.profiles import EmbeddingProfile
 from doxtr_rag.core.scope import Scope
 
-VERSION = 2
+VERSION = 3
 STATE_FOLDER = ".doxtr"
 SHARED_STORE = f"{STATE_FOLDER}/shared"
+REMOTE_SHARED = f"{STATE_FOLDER}/remote-shared"
+REMOTE_PRIVATE = f"{STATE_FOLDER}/remote-private"
 ROOT_MARKS = (".git", ".hg", "pyproject.toml")
 UNMARKED = (
     "since no folder at or above conf.py holds .git, .hg or pyproject.toml: set rag_root = '..' "
@@ -61,7 +63,8 @@ class ProjectSettings:
     """The settings of one project; every path is absolute, nothing is secret.
 
     `project` is its namespace in every store. `sharing_undeclared` says that nobody declared what
-    may be shared, so that nothing is. `profile` names the embedding profile.
+    may be shared, so that nothing is. `profile` names the embedding profile. A store with the
+    address of a server is in http mode: its folder holds the corpus alone.
     """
 
     root: Path
@@ -73,6 +76,8 @@ class ProjectSettings:
     profile: str
     shared_store_path: Path
     local_store_path: Path
+    shared_server_uri: str | None
+    local_server_uri: str | None
     cache_db: Path
     audit_log_path: Path
     source_roots: tuple[Path, ...]
@@ -103,6 +108,19 @@ class ProjectSettings:
     def store_path(self, scope: Scope) -> Path:
         """Return the folder of the store of a scope."""
         return self.shared_store_path if scope is Scope.SHARED_ORG else self.local_store_path
+
+    def server_uri(self, scope: Scope) -> str | None:
+        """Return the address of the Chroma server of a store; None when it is embedded."""
+        return self.shared_server_uri if scope is Scope.SHARED_ORG else self.local_server_uri
+
+    def port(self, scope: Scope) -> int:
+        """Return the loopback port at which our own server offers a store."""
+        return self.shared_port if scope is Scope.SHARED_ORG else self.private_port
+
+    def database(self, scope: Scope) -> str:
+        """Return the Chroma database of a store."""
+        is_shared = scope is Scope.SHARED_ORG
+        return self.shared_store_database if is_shared else self.local_store_database
 
     def chunk_limits(self, profile: EmbeddingProfile) -> ChunkLimits:
         """Return how long chunks may be; never longer than the model reads."""
@@ -191,7 +209,10 @@ def resolve(
     """
     root = project_root(config.root, conf_dir)
     roots, problems = _source_roots(config.source_roots, root, source_dir)
-    shared = config.shared_store_uri or SHARED_STORE
+    shared_server = config.shared_store_uri if config.shared_store_mode == "http" else None
+    local_server = config.local_server_uri if config.local_store_mode == "http" else None
+    shared = REMOTE_SHARED if shared_server else config.shared_store_uri or SHARED_STORE
+    local = REMOTE_PRIVATE if local_server else config.local_store_path
     settings = ProjectSettings(
         root=root,
         conf_dir=conf_dir.resolve(),
@@ -201,7 +222,9 @@ def resolve(
         html_baseurl=checks.USER_INFORMATION.sub("", html_baseurl),
         profile=config.embedding_provider,
         shared_store_path=_below(root, shared),
-        local_store_path=_below(root, config.local_store_path),
+        local_store_path=_below(root, local),
+        shared_server_uri=shared_server,
+        local_server_uri=local_server,
         cache_db=_below(root, config.cache_db),
         audit_log_path=_below(root, config.audit_log_path),
         source_roots=roots,

@@ -14,6 +14,8 @@ DoxtrRagError
 │   └── ParityError              the store holds vectors of another model
 ├── StoreError
 │   ├── StoreUnavailableError    cannot be opened or written: full disk, damaged file
+│   │   └── StoreUnreachableError    the Chroma server of a store does not answer
+│   ├── StoreAccessError         the Chroma server of a store wants other headers
 │   ├── StoreReadOnlyError
 │   ├── StoreLockedError         another process owns it
 │   ├── StoreSchemaError         written by a newer version
@@ -117,8 +119,22 @@ class StoreUnavailableError(StoreError):
     kind = "store_unavailable"
 
 
+class StoreUnreachableError(StoreUnavailableError):
+    """The Chroma server that a store lies on does not answer."""
+
+    kind = "unreachable"
+    exit_code = 3
+
+
+class StoreAccessError(StoreError):
+    """The Chroma server that a store lies on wants other headers."""
+
+    kind = "access_denied"
+    exit_code = 3
+
+
 class StoreReadOnlyError(StoreError):
-    """The store's folder does not accept writes."""
+    """The store's folder, or the server it lies on, does not accept writes."""
 
     kind = "read_only"
 

@@ -112,5 +112,9 @@ def test_every_override_is_a_key_and_every_variable_has_help():
     assert read_environment(dict.fromkeys(known_variables(), "")).unknown == ()
 
 
+def test_the_scope_of_agents_is_a_known_variable():
+    assert read_environment({"DOXTR_RAG_AGENT_SCOPE": "shared"}).unknown == ()
+
+
 def test_valid_environment_passes():
     Environment().require_valid()

@@ -119,17 +119,44 @@ def test_what_is_wrong_has_its_default_in_the_checked_configuration():
     assert len(found) == 2
 
 
+HTTP = {
+    "rag_shared_store_mode": "http",
+    "rag_shared_store_uri": "https://kb.example",
+    "rag_local_store_mode": "http",
+    "rag_local_server_uri": "http://127.0.0.1:8000",
+}
+
+
 @pytest.mark.parametrize(
-    ("values", "uri_problem"),
+    "changes",
     [
-        pytest.param({"rag_shared_store_mode": "http"}, "rag_shared_store_uri", id="shared"),
-        pytest.param({"rag_local_store_mode": "http"}, "rag_local_server_uri", id="private"),
+        {},
+        {"rag_local_store_mode": "embedded", "rag_local_server_uri": None},
+        {"rag_local_server_uri": "https://kb.example/"},
     ],
 )
-def test_http_mode_is_refused_and_needs_an_address(values, uri_problem):
-    first, second = problems(values)
-    assert "http stores are not available in this version; use embedded" in first
-    assert second.startswith(f"{uri_problem}: expected an address in http mode")
+def test_stores_may_be_on_servers(changes):
+    config = SphinxRAGConfig.from_values({**HTTP, **changes})
+    assert config.shared_store_mode == "http"
+
+
+@pytest.mark.parametrize("key", ["rag_shared_store_uri", "rag_local_server_uri"])
+@pytest.mark.parametrize(
+    "value",
+    [None, "https://kb.example/chroma", "https://kb.example/?k=v", "https://kb.example/#x"],
+)
+def test_a_server_is_named_by_scheme_host_and_port(key, value):
+    (line,) = problems({**HTTP, key: value})
+    assert line.startswith(f"{key}: expected http://host:port or https://host:port in http mode")
+
+
+@pytest.mark.parametrize("address", ["https://kb.example:443", "https://KB.example"])
+def test_two_scopes_never_share_a_database_of_a_server(address):
+    same = {**HTTP, "rag_local_server_uri": address, "rag_local_store_database": "doxtr_shared"}
+    (line,) = problems(same)
+    assert line.startswith("rag_local_store_database: expected a database other than")
+    apart = {**same, "rag_local_store_database": "doxtr_private"}
+    assert SphinxRAGConfig.from_values(apart).local_store_database == "doxtr_private"
 
 
 @pytest.mark.parametrize(
