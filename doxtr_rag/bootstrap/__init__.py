@@ -5,6 +5,8 @@ neither a model runtime nor Chroma.
 """
 
 from doxtr_rag.bootstrap.asking import KnowledgeBase, StandingKnowledgeBase, knowledge_base
+from doxtr_rag.bootstrap.controlling import request
+from doxtr_rag.bootstrap.locking import BUILD_WAIT_S
 from doxtr_rag.bootstrap.project import Project, fetch_weights, find_project, project
 from doxtr_rag.bootstrap.reading import (
     Overview,
@@ -14,6 +16,8 @@ from doxtr_rag.bootstrap.reading import (
     overview,
     places,
 )
+from doxtr_rag.bootstrap.retrying import Effort, Retried, reharvest, retry
+from doxtr_rag.bootstrap.runs_seen import FailureSeen, RunSeen
 from doxtr_rag.bootstrap.serving import (
     DETACHED_IDLE_S,
     ServerStatus,
@@ -25,15 +29,19 @@ from doxtr_rag.bootstrap.serving import (
     stop,
 )
 from doxtr_rag.bootstrap.writing import ingest, rebuild
-from doxtr_rag.storage import RunRecord, StoreStats
+from doxtr_rag.storage import StoreStats
 
 __all__ = [
+    "BUILD_WAIT_S",
     "DETACHED_IDLE_S",
+    "Effort",
+    "FailureSeen",
     "KnowledgeBase",
     "Overview",
     "Place",
     "Project",
-    "RunRecord",
+    "Retried",
+    "RunSeen",
     "ServerStatus",
     "StandingKnowledgeBase",
     "StoreStats",
@@ -47,6 +55,9 @@ __all__ = [
     "places",
     "project",
     "rebuild",
+    "reharvest",
+    "request",
+    "retry",
     "serve",
     "serve_after_build",
     "server_status",

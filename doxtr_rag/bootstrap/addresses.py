@@ -7,11 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from doxtr_rag.bootstrap.project import Project
+from doxtr_rag.bootstrap.project import STORE_NAMES, Project
+from doxtr_rag.bootstrap.remotes import remote_access, remote_address
 from doxtr_rag.core.errors import DoxtrRagError
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.servers.endpoints import (
     FILE_NAME,
+    LOOPBACK,
     TOKEN_NAME,
     Endpoints,
     StoreTarget,
@@ -31,27 +33,33 @@ def endpoints_of(project: Project, last: Endpoints | None) -> Endpoints:
         IndexNotBuiltError: no build has filled it.
     """
     settings, profile = project.settings, project.profile
-    databases = {"shared": settings.shared_store_database, "private": settings.local_store_database}
-    ports = {"shared": settings.shared_port, "private": settings.private_port}
-    stores = {
-        name: StoreTarget(
-            mode="embedded",
-            host="127.0.0.1",
-            port=last.stores[name].port if last else ports[name],
-            ssl=False,
-            tenant=settings.store_tenant,
-            database=databases[name],
-            collection=profile.collection,
-        )
-        for name in databases
-    }
     return Endpoints(
         kb_id=kb_id_of(project),
         project=settings.project,
         model=profile.name,
         dimension=profile.dimension,
         fingerprint=profile.fingerprint,
-        stores=stores,
+        stores={name: _target(project, scope, last) for scope, name in STORE_NAMES.items()},
+    )
+
+
+def _target(project: Project, scope: Scope, last: Endpoints | None) -> StoreTarget:
+    settings, remote = project.settings, remote_address(project, scope)
+    if remote is not None:
+        headers = tuple(remote_access(project, scope).headers)
+        place = (remote.host, remote.port, remote.ssl)
+        return StoreTarget(
+            "http", *place, remote.tenant, remote.database, remote.collection, headers
+        )
+    before = last.stores[STORE_NAMES[scope]] if last else None
+    return StoreTarget(
+        mode="embedded",
+        host=LOOPBACK,
+        port=before.port if before and before.is_embedded else settings.port(scope),
+        ssl=False,
+        tenant=settings.store_tenant,
+        database=settings.database(scope),
+        collection=project.profile.collection,
     )
 
 

@@ -11,6 +11,7 @@ from threading import Lock
 from doxtr_rag.bootstrap.lending import connect, query_embedder
 from doxtr_rag.bootstrap.pages import BuiltPages, document_url, file_stamp, page_url
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project
+from doxtr_rag.bootstrap.remotes import remote_reader
 from doxtr_rag.config.conf_file import SETTINGS_NAME
 from doxtr_rag.core.documents import StoredChunk
 from doxtr_rag.core.errors import StoreError
@@ -58,7 +59,7 @@ def knowledge_base(project: Project, scopes: Sequence[Scope]) -> Iterator[Knowle
             stores, failures = _readers(project, scopes, stack)
         else:
             stack.callback(client.close)
-            stores = [ServedStore(client, STORE_NAMES[scope], scope) for scope in scopes]
+            stores = [_served(project, scope, client, stack) for scope in scopes]
         asked = Retriever(
             fingerprint=project.profile.fingerprint,
             embedder=cache(lambda: query_embedder(project, client, stack)),
@@ -68,6 +69,24 @@ def knowledge_base(project: Project, scopes: Sequence[Scope]) -> Iterator[Knowle
         yield KnowledgeBase(asked, stores, BuiltPages(project), client)
 
 
+def _served(
+    project: Project, scope: Scope, client: JsonClient, stack: ExitStack
+) -> SearchableStore:
+    """Return a store that our server has, or that a Chroma server has and ours has not."""
+    reader = remote_reader(project, scope)
+    if reader is None:
+        return ServedStore(client, STORE_NAMES[scope], scope)
+    return stack.enter_context(reader)
+
+
+def _reader(project: Project, scope: Scope, stack: ExitStack) -> SearchableStore:
+    remote = remote_reader(project, scope)
+    if remote is not None:
+        return stack.enter_context(remote)
+    folder = project.settings.store_path(scope)
+    return stack.enter_context(open_reader(folder, scope, STORE_NAMES[scope]))
+
+
 def _readers(
     project: Project, scopes: Sequence[Scope], stack: ExitStack
 ) -> tuple[list[SearchableStore], list[StoreError]]:
@@ -75,11 +94,9 @@ def _readers(
     failures: list[StoreError] = []
     for scope in scopes:
         try:
-            reader = open_reader(project.settings.store_path(scope), scope, STORE_NAMES[scope])
+            stores.append(_reader(project, scope, stack))
         except StoreError as error:
             failures.append(error)
-        else:
-            stores.append(stack.enter_context(reader))
     if not stores:
         raise failures[0]
     return stores, failures
@@ -104,9 +121,15 @@ class StandingKnowledgeBase:
     for it where one is wanted.
     """
 
-    def __init__(self, find: Callable[[], Project], prepare: Callable[[Project], None]) -> None:
+    def __init__(
+        self,
+        find: Callable[[], Project],
+        prepare: Callable[[Project], None],
+        scopes: Sequence[Scope] = tuple(Scope),
+    ) -> None:
         self._find = find
         self._prepare = prepare
+        self._scopes = scopes
         self._opening = Lock()
         self._counting = Lock()
         self._lease: _Lease | None = None
@@ -147,7 +170,7 @@ class StandingKnowledgeBase:
         # Taken first: what changes while it is opened is seen by the next question.
         stamp = _stamp(project)
         with ExitStack() as stack:
-            base = stack.enter_context(knowledge_base(project, list(Scope)))
+            base = stack.enter_context(knowledge_base(project, self._scopes))
             return _Lease(base, project, stamp, stack.pop_all())
 
     def _give_back(self, lease: _Lease) -> None:

@@ -47,7 +47,11 @@ def host(
         PortTakenError: no port can be had.
         StoreUnavailableError: its addresses cannot be written.
     """
-    stores = {name: _store(project, scope, name) for scope, name in STORE_NAMES.items()}
+    stores = {
+        name: _store(project, scope, name)
+        for scope, name in STORE_NAMES.items()
+        if base.stores[name].is_embedded
+    }
     listeners = _listeners(project, base)
     endpoints = replace(
         _placed(base, {name: port_of(listener) for name, listener in listeners.items()}),
@@ -90,7 +94,10 @@ def host(
 
 
 def _placed(base: Endpoints, ports: Mapping[str, int]) -> Endpoints:
-    targets = {name: replace(target, port=ports[name]) for name, target in base.stores.items()}
+    targets = {
+        name: replace(target, port=ports[name]) if target.is_embedded else target
+        for name, target in base.stores.items()
+    }
     return replace(base, stores=targets, api_port=ports["api"])
 
 
@@ -117,7 +124,8 @@ def _listeners(project: Project, base: Endpoints) -> dict[str, socket.socket]:
         "private": settings.private_port,
         "api": settings.embed_port,
     }
-    last = {name: target.port for name, target in base.stores.items()}
+    last = {name: target.port for name, target in base.stores.items() if target.is_embedded}
+    configured = {name: p for name, p in configured.items() if name == "api" or name in last}
     found: dict[str, socket.socket] = {}
     for name, port in configured.items():
         wanted = list(dict.fromkeys([port, last.get(name, port)]))

@@ -9,8 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
+from doxtr_rag.bootstrap.index_health import check_indexes
 from doxtr_rag.bootstrap.pages import read_cached
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
+from doxtr_rag.bootstrap.retrying import SPHINX_ORIGIN
+from doxtr_rag.bootstrap.runs_seen import FailureSeen, RunSeen, seen_ledger
 from doxtr_rag.core.errors import (
     DoxtrRagError,
     IndexNotBuiltError,
@@ -22,18 +25,9 @@ from doxtr_rag.core.ports import Degradation, DocumentRecord
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.embedding import weights
 from doxtr_rag.retrieval.health import Check, probe
-from doxtr_rag.storage import (
-    FailureRecord,
-    RunRecord,
-    StoreStats,
-    open_reader,
-    read_ledger,
-    stats,
-)
+from doxtr_rag.storage import StoreStats, open_reader, stats
 
 T = TypeVar("T")
-
-SPHINX_ORIGIN = "sphinx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +38,8 @@ class Overview:
     root: Path
     profile: str
     stores: Mapping[str, StoreStats | None]
-    runs: Sequence[RunRecord]
-    failures: Sequence[FailureRecord]
+    runs: Sequence[RunSeen]
+    failures: Sequence[FailureSeen]
     degraded: Sequence[Degradation]
 
 
@@ -57,9 +51,7 @@ def overview(project: Project, runs: int) -> Overview:
     """
     settings = project.settings
     stores = {STORE_NAMES[scope]: _stats(settings.store_path(scope)) for scope in Scope}
-    is_filled = stores[STORE_NAMES[Scope.LOCAL_PRIVATE]] is not None
-    ledger = settings.store_path(Scope.LOCAL_PRIVATE)
-    last_runs, failures = read_ledger(ledger, runs) if is_filled else ([], [])
+    last_runs, failures = seen_ledger(project, runs)
     return Overview(
         project=settings.project,
         root=settings.root,
@@ -100,8 +92,19 @@ def document_record(project: Project, document: str) -> DocumentRecord:
     return found
 
 
-def diagnose(project: Project) -> list[Check]:
-    """Check runtime, weights and every store with a real probe; nothing is raised."""
+def diagnose(
+    project: Project, *, is_deep: bool = False, is_recall_measured: bool = False
+) -> list[Check]:
+    """Check runtime, weights and every store with a real probe; nothing is raised.
+
+    `is_deep` compares every record of the indexes with the corpora, `is_recall_measured` what a
+    search through the indexes finds with what is there.
+    """
+    looks = check_indexes(project, is_deep=is_deep, is_recall_measured=is_recall_measured)
+    return [*_diagnose(project), *looks]
+
+
+def _diagnose(project: Project) -> list[Check]:
     checks = [_runtime_check()]
     try:
         embedder = model(project).embedder()

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from datetime import datetime, timezone
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from doxtr_rag.bootstrap.lending import lent_model
+from doxtr_rag.bootstrap.locking import BUILD_WAIT_S, Say
+from doxtr_rag.bootstrap.monitoring import RunMonitor
 from doxtr_rag.bootstrap.pages import PAGES_KEY
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project
+from doxtr_rag.bootstrap.run_stores import (
+    RunStores,
+    open_run_stores,
+    own_store,
+    require_nothing_left,
+)
+from doxtr_rag.bootstrap.siblings import siblings
 from doxtr_rag.config.conf_file import save_settings
 from doxtr_rag.config.settings import ProjectSettings
 from doxtr_rag.core.documents import Harvest
@@ -20,7 +28,7 @@ from doxtr_rag.core.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from doxtr_rag.core.ports import ChunkStore, Progress
+from doxtr_rag.core.ports import Progress
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.indexing.engine import IngestionEngine, RunOptions
 from doxtr_rag.indexing.report import RunReport
@@ -28,18 +36,12 @@ from doxtr_rag.indexing.vectors import Model
 from doxtr_rag.indexing.withdrawal import privacy, withdraw_private
 from doxtr_rag.storage import (
     BuildCache,
-    EmbeddedStore,
-    StoreLock,
+    RunLedger,
+    RunRequests,
+    SiblingCorpora,
     open_reader,
-    open_store,
-    refresh_indexes,
     stats,
 )
-
-BUILD_WAIT_S = 60.0
-"""How long a build waits for another writer (retrieval R19)."""
-
-Say = Callable[[str], None]
 
 
 def ingest(
@@ -49,38 +51,46 @@ def ingest(
 
     Raises:
         StoreLockedError: another process owns a store for longer than a build waits.
+        RunStoppedError: somebody stopped the run; what it saved is kept.
         DoxtrRagError: whatever the engine raises; the run ledger keeps it.
     """
     settings = project.settings
     with ExitStack() as stack:
         stack.enter_context(_settings_left(settings))
         try:
-            stores = _own_stores(settings, stack, say)
+            stores = open_run_stores(project, stack, say)
         except DoxtrRagError as error:
-            leak = _withdraw_alone(settings, harvest, say)
+            leak = _withdraw_alone(project, harvest, say)
             if leak:
                 raise StoreUnavailableError(f"{error}; {leak}") from error
             raise
+        ledger = stores.ledger
+        requests = RunRequests(settings.store_path(Scope.LOCAL_PRIVATE))
+        monitor = RunMonitor(ledger, requests, progress, say)
         build_cache = stack.enter_context(closing(BuildCache(settings.cache_db)))
-        engine = _engine(project, lent_model(project, stack), stores, build_cache, progress)
-        with _recorded(stores[Scope.LOCAL_PRIVATE], harvest) as record:
+        model = _model_with_donor(project, ledger, stack, say)
+        engine = _engine(project, model, stores, build_cache, monitor)
+        with monitor.recorded(harvest.project, harvest.origin):
             report = engine.ingest(harvest)
-            record(report)
+            if monitor.is_begun or not (report.is_unchanged and report.is_complete):
+                monitor.finish(report.to_json(), is_complete=report.is_complete)
+                ledger.record_failures(harvest.project, harvest.origin, report.failures)
+        require_nothing_left(project, stores, harvest)
         if pages is not None:
             build_cache.set_value(PAGES_KEY, str(pages))
-    return report
+    return replace(report, warnings=tuple(stores.warnings))
 
 
-def _own_stores(
-    settings: ProjectSettings, stack: ExitStack, say: Say
-) -> dict[Scope, EmbeddedStore]:
-    """Lock both stores, the private one first so that two builds never wait in a circle."""
-    stores = {}
-    for scope in (Scope.LOCAL_PRIVATE, Scope.SHARED_ORG):
-        folder = settings.store_path(scope)
-        stack.enter_context(_locked(folder, say))
-        stores[scope] = stack.enter_context(open_store(folder, scope, STORE_NAMES[scope]))
-    return stores
+def _model_with_donor(project: Project, ledger: RunLedger, stack: ExitStack, say: Say) -> Model:
+    """Return the model of a build, and whoever has vectors that it made before."""
+    donor = SiblingCorpora(lambda: siblings(project), say)
+    stack.callback(donor.close)
+
+    def known_pace() -> float | None:
+        own = ledger.known_pace()
+        return donor.known_pace() if own is None else own
+
+    return replace(lent_model(project, stack), donor=donor, known_pace=known_pace)
 
 
 @contextmanager
@@ -96,7 +106,7 @@ def _settings_left(settings: ProjectSettings) -> Iterator[None]:
         raise failure
 
 
-def _withdraw_alone(settings: ProjectSettings, harvest: Harvest, say: Say) -> str:
+def _withdraw_alone(project: Project, harvest: Harvest, say: Say) -> str:
     """Take what turned private out of the shared store, whatever ails the private one.
 
     Returns what to say when that could not be done.
@@ -104,13 +114,9 @@ def _withdraw_alone(settings: ProjectSettings, harvest: Harvest, say: Say) -> st
     if not privacy(harvest, {}).private:
         return ""
     scope = Scope.SHARED_ORG
-    folder = settings.store_path(scope)
     try:
-        open_reader(folder, scope, STORE_NAMES[scope]).close()
-        with (
-            StoreLock(folder).acquired(0, say),
-            open_store(folder, scope, STORE_NAMES[scope]) as store,
-        ):
+        open_reader(project.settings.store_path(scope), scope, STORE_NAMES[scope]).close()
+        with own_store(project, scope, say, wait_s=0) as store:
             withdraw_private(harvest, store)
     except IndexNotBuiltError:
         return ""
@@ -119,62 +125,35 @@ def _withdraw_alone(settings: ProjectSettings, harvest: Harvest, say: Say) -> st
     return ""
 
 
-def _locked(folder: Path, say: Say) -> AbstractContextManager[StoreLock]:
-    return StoreLock(folder).acquired(
-        BUILD_WAIT_S, lambda who: say(f"doxtr_rag: store {folder.name} waits for {who}")
-    )
-
-
 def _engine(
     project: Project,
     model: Model,
-    stores: Mapping[Scope, EmbeddedStore],
+    stores: RunStores,
     build_cache: BuildCache,
-    progress: Progress,
+    monitor: RunMonitor,
 ) -> IngestionEngine:
     settings, profile = project.settings, project.profile
 
-    def refresh(outdated: Sequence[ChunkStore]) -> None:
-        refresh_indexes([s for s in stores.values() if s in outdated], profile.collection)
-
     return IngestionEngine(
         model=model,
-        stores=stores,
+        stores=stores.by_scope,
         cache=build_cache,
-        options=RunOptions(settings.chunk_limits(profile), allow_shrink=settings.allow_shrink),
-        refresh_indexes=refresh,
-        progress=progress,
+        options=RunOptions(
+            settings.chunk_limits(profile), settings.allow_shrink, monitor, stores.skipped
+        ),
+        refresh_indexes=lambda outdated: stores.refresh(outdated, profile.collection),
+        progress=monitor,
     )
 
 
-@contextmanager
-def _recorded(store: EmbeddedStore, harvest: Harvest) -> Iterator[Callable[[RunReport], None]]:
-    """Write the run into the ledger, whichever way it ends; a run that did nothing leaves none."""
-    started = _now()
-
-    def write(status: str, report: Mapping[str, object]) -> None:
-        store.record_run(
-            harvest.project, harvest.origin, started, _now(), status, json.dumps(report)
-        )
-
-    def record(report: RunReport) -> None:
-        if not (report.is_unchanged and report.is_complete):
-            write("succeeded" if report.is_complete else "incomplete", report.to_json())
-            store.record_failures(harvest.project, harvest.origin, report.failures)
-
-    try:
-        yield record
-    except DoxtrRagError as error:
-        with suppress(StoreError):  # the ledger may be what failed
-            write("failed", {"error": error.kind, "message": str(error)})
-        raise
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def rebuild(project: Project, scopes: Sequence[Scope], say: Say) -> dict[str, int]:
+def rebuild(
+    project: Project,
+    scopes: Sequence[Scope],
+    say: Say,
+    *,
+    wait_s: float = BUILD_WAIT_S,
+    is_dry: bool = False,
+) -> dict[str, int]:
     """Derive the indexes of some stores again; return the chunks each serves, by store.
 
     Raises:
@@ -185,7 +164,8 @@ def rebuild(project: Project, scopes: Sequence[Scope], say: Say) -> dict[str, in
     for scope in scopes:
         folder = project.settings.store_path(scope)
         open_reader(folder, scope, STORE_NAMES[scope]).close()
-        with _locked(folder, say), open_store(folder, scope, STORE_NAMES[scope]) as store:
-            store.rebuild()
+        if not is_dry:
+            with own_store(project, scope, say, wait_s) as store:
+                store.rebuild()
         served[STORE_NAMES[scope]] = stats(folder).chunks
     return served

@@ -13,21 +13,43 @@ from doxtr_rag.cli.outcome import Outcome
 NAME = "doctor"
 HELP = "check model, runtime and stores with a real question: can I search now?"
 EXAMPLES = """  doxtr-rag doctor
-  doxtr-rag doctor --json"""
+  doxtr-rag doctor --deep
+  doxtr-rag doctor --recall --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command: there are none."""
+    """Declare the options of the command."""
+    parser.add_argument(
+        "--deep",
+        action="store_true",
+        help="also compare every id and a sample of the vectors between corpus and index",
+    )
+    parser.add_argument(
+        "--recall",
+        action="store_true",
+        help="also measure how many of the nearest chunks the index finds, beside exact search",
+    )
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
     """Probe everything; exit 0 only when every store can be searched."""
-    checks = bootstrap.diagnose(bootstrap.find_project(arguments.conf))
+    checks = bootstrap.diagnose(
+        bootstrap.find_project(arguments.conf),
+        is_deep=arguments.deep,
+        is_recall_measured=arguments.recall,
+    )
     failed = [check for check in checks if not check.is_fine]
     data = {
         "can_search": not failed,
         "checks": [
-            {"name": c.name, "ok": c.is_fine, "code": c.code, "detail": c.detail} for c in checks
+            {
+                "name": check.name,
+                "ok": check.is_fine,
+                "code": check.code,
+                "detail": check.detail,
+                "figures": dict(check.figures),
+            }
+            for check in checks
         ],
     }
 

@@ -20,6 +20,7 @@ EXAMPLES = """  doxtr-rag install-agent pi
   doxtr-rag install-agent claude
   doxtr-rag install-agent cursor --level user
   doxtr-rag install-agent codex --print
+  doxtr-rag install-agent claude --scope shared
   doxtr-rag install-agent pi --uninstall"""
 AGENTS = (agent_install.PI, *agent_install.CLIENTS)
 
@@ -47,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--level",
         choices=[level.value for level in Level],
         help="others: this project's file or the user's (default: project; codex: user)",
+    )
+    parser.add_argument(
+        "--scope",
+        choices=agent_install.SCOPES,
+        help="shared keeps private pages from the agent (default: as installed; at first all)",
     )
     parser.add_argument(
         "--force",
@@ -99,15 +105,20 @@ def _serve_pi(arguments: argparse.Namespace, places: AgentPlaces) -> Report:
     if arguments.uninstall:
         return agent_install.remove_extension(places)
     if arguments.wants_print:
-        return agent_install.print_extension(places, symlink=arguments.symlink)
-    return agent_install.install_extension(places, symlink=arguments.symlink)
+        return agent_install.print_extension(
+            places, symlink=arguments.symlink, scope=arguments.scope
+        )
+    return agent_install.install_extension(places, symlink=arguments.symlink, scope=arguments.scope)
 
 
 def _serve_client(arguments: argparse.Namespace, places: AgentPlaces, executable: Path) -> Report:
     client = agent_install.CLIENTS[arguments.agent]
     level = Level(arguments.level) if arguments.level else client.usual_level
     command = agent_install.server_command(executable)
-    wish = agent_install.Wish(client, level, command, force=arguments.force)
+    project = client.project_named(places, level)
+    wish = agent_install.Wish(
+        client, level, command, arguments.force, scope=arguments.scope, project=project
+    )
     if arguments.uninstall:
         return agent_install.remove_entry(wish, places)
     if arguments.wants_print:

@@ -9,11 +9,15 @@ from typing import NoReturn
 
 from doxtr_rag.cli import (
     cache_info,
+    cancel,
     doctor,
     fetch_weights,
     install_agent,
     mcp,
+    pause,
     rebuild,
+    resume,
+    retry,
     search,
     serve,
     status,
@@ -30,6 +34,10 @@ COMMANDS = (
     install_agent,
     fetch_weights,
     rebuild,
+    retry,
+    pause,
+    resume,
+    cancel,
     cache_info,
 )
 

@@ -76,8 +76,11 @@ def _shown(status: bootstrap.ServerStatus) -> Outcome:
     def show(console: Console) -> None:
         console.print(Text(f"{endpoints.project}: {status.health['status']}", style="bold"))
         console.print(Text(f"  process {status.pid} at {endpoints.api_url}"))
-        for name, port in ports.items():
-            store = status.health["stores"][name]
+        for name, target in endpoints.stores.items():
+            if not target.is_embedded:
+                console.print(Text(f"  {name:8} on {target.host}:{target.port}: a Chroma server"))
+                continue
+            store, port = status.health["stores"][name], target.port
             line = f"{store['state']}, {store['documents']} documents, {store['chunks']} chunks"
             console.print(Text(f"  {name:8} port {port}: {line}"))
         model = status.health["model"]

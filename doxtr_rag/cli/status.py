@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from doxtr_rag import bootstrap
+from doxtr_rag.cli.durations import shown_duration
 from doxtr_rag.cli.outcome import Outcome
+from doxtr_rag.cli.run_view import run_json, run_lines
 from doxtr_rag.cli.sizes import shown_size
 from doxtr_rag.core.ports import DocumentRecord
 
@@ -68,10 +68,8 @@ def _overview(found: bootstrap.Overview) -> Outcome:
         "root": str(found.root),
         "profile": found.profile,
         "stores": stores,
-        "last_runs": [_run(run) for run in found.runs],
-        "failures": [
-            {"document": f.document, "reason": f.reason, "since": f.since} for f in found.failures
-        ],
+        "last_runs": [run_json(run) for run in found.runs],
+        "failures": [_failure(failure) for failure in found.failures],
         "degraded": [{"code": d.code, "detail": d.detail} for d in found.degraded],
     }
     return Outcome(data, lambda console: _show(console, found))
@@ -93,12 +91,16 @@ def _store(stats: bootstrap.StoreStats | None) -> dict[str, object]:
     }
 
 
-def _run(run: bootstrap.RunRecord) -> dict[str, object]:
+def _failure(failure: bootstrap.FailureSeen) -> dict[str, object]:
+    record = failure.record
     return {
-        "started": run.started,
-        "finished": run.finished,
-        "status": run.status,
-        "report": json.loads(run.report_json),
+        "document": record.document,
+        "project": record.project,
+        "origin": record.origin,
+        "reason": record.reason,
+        "since": record.since,
+        "age_seconds": failure.age_s,
+        "next_try": failure.next_try,
     }
 
 
@@ -106,9 +108,13 @@ def _show(console: Console, found: bootstrap.Overview) -> None:
     console.print(Text(f"{found.project} in {found.root} ({found.profile})", style="bold"))
     for name, stats in found.stores.items():
         console.print(Text(f"  {name:8} {_store_line(stats)}"))
-    _show_runs(console, found.runs)
+    for run in found.runs:
+        for line in run_lines(run):
+            console.print(Text(f"  {line}"))
     for failure in found.failures:
-        console.print(Text(f"  failed since {failure.since}: {failure.document}: {failure.reason}"))
+        told = f"{failure.record.document}: {failure.record.reason}"
+        console.print(Text(f"  failed for {shown_duration(failure.age_s)}: {told}"))
+        console.print(Text(f"    tried again by {failure.next_try}"))
     for degradation in found.degraded:
         console.print(Text(f"  {degradation.code}: {degradation.detail}", style="yellow"))
 
@@ -120,10 +126,3 @@ def _store_line(stats: bootstrap.StoreStats | None) -> str:
         f"{stats.documents} documents, {stats.chunks} chunks, index {stats.index}, "
         f"{shown_size(stats.bytes_on_disk)}"
     )
-
-
-def _show_runs(console: Console, runs: Sequence[bootstrap.RunRecord]) -> None:
-    for run in runs:
-        report = json.loads(run.report_json)
-        shown = report.get("message") or f"{report.get('embedded', 0)} texts embedded"
-        console.print(Text(f"  run {run.finished}: {run.status}, {shown}"))

@@ -19,11 +19,11 @@ from doxtr_rag.core.errors import DocumentError, DoxtrRagError, ShrinkRefusedErr
 from doxtr_rag.core.ports import (
     ChunkStore,
     DocumentRecord,
-    EmbeddingCounts,
     IngestCache,
     Progress,
     RunMark,
 )
+from doxtr_rag.core.runs import Control, Uncontrolled
 from doxtr_rag.core.scope import AccessControl, Scope, ScopeDecision, ScopeSignal
 from doxtr_rag.indexing.plan import (
     ChunkPlan,
@@ -34,7 +34,7 @@ from doxtr_rag.indexing.plan import (
     plan_documents,
 )
 from doxtr_rag.indexing.report import RunReport, ScopeCounts
-from doxtr_rag.indexing.vectors import Model, VectorSupply
+from doxtr_rag.indexing.vectors import Model, Supply, VectorSupply
 from doxtr_rag.indexing.withdrawal import Privacy, Withdrawal, privacy, withdraw_private
 
 PUBLISH_ORDER = (Scope.SHARED_ORG, Scope.LOCAL_PRIVATE)
@@ -44,14 +44,17 @@ PUBLISH_CHUNKS = 256
 """Chunks after which a transaction ends; a document is never split between two."""
 
 NAMES_SHOWN = 10
+NOTHING_TO_DO = ChunkPlan(changed=(), unchanged=(), deleted=(), added=0)
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a run may do, and how long text is cut."""
+    """What a run may do, how long text is cut, who may stop it, which stores it leaves alone."""
 
     limits: ChunkLimits
     allow_shrink: bool = False
+    control: Control = field(default_factory=Uncontrolled)
+    skipped: frozenset[Scope] = frozenset()
 
 
 @dataclass(slots=True)
@@ -95,6 +98,7 @@ class IngestionEngine:
         self._options = options
         self._refresh_indexes = refresh_indexes
         self._progress = progress
+        self._control = options.control
         self._settings_hash = digest(options.limits.hash, model.fingerprint)
 
     def ingest(self, harvest: Harvest) -> RunReport:
@@ -105,6 +109,7 @@ class IngestionEngine:
             ShrinkRefusedError: more than half of a store would go.
             EmbeddingError: the model is missing or unusable; only withdrawals were done.
             StoreError: a store could not be written.
+            RunStoppedError: somebody stopped the run; what it saved is kept.
         """
         run = self._begin(harvest)
         self._withdraw_documents(run)
@@ -113,22 +118,32 @@ class IngestionEngine:
         is_nothing_new = run.plan.is_empty and not (harvest.kept or run.withdrawal.count)
         if is_nothing_new and self._are_current():
             return RunReport(documents=len(harvest.documents))
+        self._control.begin()
+        self._control.count("skipped", len(harvest.kept))
         self._chunk_and_route(run)
         stored = {scope: self._hashes(scope, harvest, run.examined) for scope in self._stores}
         plans = {scope: self._plan(scope, run, stored[scope]) for scope in self._stores}
         self._withdraw_chunks(run, plans, stored[Scope.SHARED_ORG])
         self._refuse_shrink(run, run.examined)
-        counts = VectorSupply(self._model, self._stores, self._progress).provide(plans)
+        supply = VectorSupply(self._model, self._stores, self._progress, self._control)
+        supplied = supply.provide(plans)
         for scope in PUBLISH_ORDER:
             self._publish(harvest, scope, plans[scope], stored[scope])
         if plans[Scope.LOCAL_PRIVATE].changed:
             # What the shared store lost may be what the private one gained.
             self._shared.erase_deleted()
+        self._index()
+        self._record(run)
+        plans = {s: plan for s, plan in plans.items() if s not in self._options.skipped}
+        return _report(run, plans, supplied)
+
+    def _index(self) -> None:
         for store in self._stores.values():
             store.seal(self._model.fingerprint, self._model.dimension)
-        self._refresh_indexes([store for store in self._stores.values() if not store.is_current()])
-        self._record(run)
-        return _report(run, plans, counts)
+        outdated = [store for store in self._stores.values() if not store.is_current()]
+        self._progress("indexing", 0, len(outdated))
+        self._refresh_indexes(outdated)
+        self._progress("indexing", len(outdated), len(outdated))
 
     @property
     def _shared(self) -> ChunkStore:
@@ -178,6 +193,8 @@ class IngestionEngine:
         return self._stores[scope].hashes(harvest.project, harvest.origin, documents)
 
     def _plan(self, scope: Scope, run: _Run, stored: Mapping[str, StoredHash]) -> ChunkPlan:
+        if scope in self._options.skipped:
+            return NOTHING_TO_DO
         is_same_model = self._stores[scope].fingerprint() == self._model.fingerprint
         return plan_chunks(run.routed[scope], stored, is_same_model=is_same_model)
 
@@ -215,11 +232,13 @@ class IngestionEngine:
                 chunks = self._chunk(run.harvest.project, item)
             except DocumentError as error:
                 run.failures[item.document] = error.reason
+                self._control.count("failed", 1)
             else:
                 for chunk in chunks:
                     scoped = ScopedChunk(chunk, _decide(chunk.signals))
                     run.routed[scoped.scope].append(scoped)
             self._progress("chunking", done, total)
+            self._control.checkpoint()
 
     def _chunk(self, project: str, item: DocumentInput) -> list[DocumentChunk]:
         return chunk_document(project, item, self._options.limits, self._model.counter())
@@ -252,6 +271,7 @@ class IngestionEngine:
             )
             done += len(upserts) + len(deletes)
             self._progress(f"storing {scope.value}", done, total)
+            self._control.checkpoint()
 
     def _record(self, run: _Run) -> None:
         harvest = run.harvest
@@ -328,8 +348,8 @@ def _shrink_message(scope: Scope, before: frozenset[str], lost: Sequence[str]) -
     )
 
 
-def _report(run: _Run, plans: Mapping[Scope, ChunkPlan], counts: EmbeddingCounts) -> RunReport:
-    changed = sum(len(plan.changed) for plan in plans.values())
+def _report(run: _Run, plans: Mapping[Scope, ChunkPlan], supplied: Supply) -> RunReport:
+    counts = supplied.counts
     return RunReport(
         documents=len(run.harvest.documents) + len(run.harvest.kept),
         changed_documents=len(run.plan.changed),
@@ -337,7 +357,10 @@ def _report(run: _Run, plans: Mapping[Scope, ChunkPlan], counts: EmbeddingCounts
         scopes={scope: _scope_counts(run, scope, plan) for scope, plan in plans.items()},
         withdrawn=run.withdrawal.count,
         embedded=counts.texts,
-        reused=max(0, changed - counts.texts),
+        reused_from=supplied.reused,
+        donors=supplied.donors,
+        embedding_s=round(supplied.embedding_s, 3),
+        saved_s=supplied.saved_s,
         tokens=counts.tokens,
         padded_tokens=counts.padded_tokens,
         truncated=counts.truncated,

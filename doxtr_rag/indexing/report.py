@@ -28,8 +28,10 @@ class ScopeCounts:
 class RunReport:
     """The outcome of one run.
 
-    `embedded` counts texts, `reused` chunks whose vector was at hand, `kept` documents that could
-    not be refreshed, `failures` maps a document to the reason why it is not up to date.
+    `embedded` counts texts, `reused_from` chunks by the place their vector was at, `saved_s` the
+    seconds that spared (None when nobody knows), `kept` documents that could not be refreshed;
+    `failures` maps a document to the reason why it is not up to date; `warnings` are sentences for
+    whoever runs it.
     """
 
     documents: int
@@ -38,12 +40,21 @@ class RunReport:
     scopes: Mapping[Scope, ScopeCounts] = field(default_factory=dict)
     withdrawn: int = 0
     embedded: int = 0
-    reused: int = 0
+    reused_from: Mapping[str, int] = field(default_factory=dict)
+    donors: tuple[str, ...] = ()
+    embedding_s: float = 0.0
+    saved_s: float | None = None
     tokens: int = 0
     padded_tokens: int = 0
     truncated: int = 0
     kept: int = 0
     failures: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def reused(self) -> int:
+        """The chunks whose vector was at hand."""
+        return sum(self.reused_from.values())
 
     @property
     def is_unchanged(self) -> bool:
@@ -70,6 +81,10 @@ class RunReport:
             f"{self.embedded} texts embedded, {self.reused} chunks reused a vector, "
             f"{self.truncated} truncated, {len(self.failures)} skipped"
         )
+        if self.reused_from:
+            places = ", ".join(f"{n} {place}" for place, n in self.reused_from.items())
+            saved = "" if self.saved_s is None else f", about {self.saved_s:.1f} s saved"
+            lines.append(f"vectors reused from: {places}{saved}")
         return lines
 
     def to_json(self) -> dict[str, object]:
@@ -90,9 +105,23 @@ class RunReport:
             "withdrawn": self.withdrawn,
             "embedded": self.embedded,
             "reused": self.reused,
+            "reuse": self._reuse(),
             "tokens": self.tokens,
             "padded_tokens": self.padded_tokens,
             "truncated": self.truncated,
             "kept": self.kept,
             "failures": dict(self.failures),
+        }
+
+    def _reuse(self) -> dict[str, object]:
+        """Return what was spared: hits, misses and where the hits came from (retrieval R23)."""
+        asked = self.reused + self.embedded
+        return {
+            "hits": self.reused,
+            "misses": self.embedded,
+            "rate": round(self.reused / asked, 4) if asked else None,
+            "from": dict(self.reused_from),
+            "donors": list(self.donors),
+            "embedding_seconds": self.embedding_s,
+            "seconds_saved": self.saved_s,
         }

@@ -36,6 +36,11 @@ class StoreTarget:
     collection: str
     header_keys: tuple[str, ...] = ()
 
+    @property
+    def is_embedded(self) -> bool:
+        """Say whether the knowledge base's own server answers there."""
+        return self.mode == "embedded"
+
     def record(self) -> dict[str, Any]:
         """Return the target as it is written."""
         return {
@@ -189,7 +194,11 @@ def is_published(state_dir: Path, endpoints: Endpoints) -> bool:
     """Say whether the same lies there already, whatever its ports; cheaper than reading it."""
     try:
         written = json.loads(_trusted_text(state_dir / FILE_NAME) or "null")
-        ports = {name: written[name]["port"] for name in endpoints.stores}
+        ports = {
+            name: written[name]["port"]
+            for name, target in endpoints.stores.items()
+            if target.is_embedded
+        }
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
     record = endpoints.record()

@@ -179,6 +179,8 @@ def _summarize(app: Sphinx, session: HarvestSession, report: RunReport) -> None:
     if report.truncated:
         text = "%d texts were cut to the model's limit"
         warn(app, RagWarning.TRUNCATED, text, report.truncated)
+    for sentence in report.warnings:
+        warn(app, RagWarning.STORE, "%s", sentence)
     for document, reason in sorted(report.failures.items()):
         fail(app, "doxtr_rag: %s is not up to date: %s", document, reason)
     if report.failures:

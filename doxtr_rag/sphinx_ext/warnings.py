@@ -23,6 +23,7 @@ class RagWarning(Enum):
     HARVEST = "harvest"
     INCOMPLETE = "incomplete"
     SCOPE = "scope"
+    STORE = "store"
     TRUNCATED = "truncated"
 
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.build_cache import BuildCache
 from doxtr_rag.storage.collection import CollectionView
+from doxtr_rag.storage.donors import Sibling, SiblingCorpora
 from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord, read_ledger
 from doxtr_rag.storage.lock import LockHolder, StoreLock, is_held_by, lock_holder, lock_identity
 from doxtr_rag.storage.reader import StoreReader
+from doxtr_rag.storage.run_requests import RunRequests
 from doxtr_rag.storage.schema import CORPUS_FILE
+from doxtr_rag.storage.skipped import SkippedStore
 from doxtr_rag.storage.stats import StoreStats, stats, summary
 from doxtr_rag.storage.store import EmbeddedStore, rebuild, refresh_indexes
-from doxtr_rag.storage.writability import is_writable
+from doxtr_rag.storage.writability import is_read_only, is_writable
 
 __all__ = [
     "BuildCache",
@@ -23,11 +26,16 @@ __all__ = [
     "LockHolder",
     "RunLedger",
     "RunRecord",
+    "RunRequests",
+    "Sibling",
+    "SiblingCorpora",
+    "SkippedStore",
     "StoreLock",
     "StoreReader",
     "StoreStats",
     "corpus_stamp",
     "is_held_by",
+    "is_read_only",
     "is_writable",
     "lock_holder",
     "lock_identity",

@@ -105,6 +105,20 @@ class BuildCache:
 
         self._ask(write)
 
+    def forget(self, project: str, origin: str, documents: Collection[str]) -> None:
+        """Have the next run look at documents again, whether they changed or not."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(
+                "UPDATE documents SET input_hash = '' "
+                "WHERE project = ? AND origin = ? AND document = ?",
+                [(project, origin, document) for document in documents],
+            )
+            connection.execute("COMMIT")
+
+        self._ask(write)
+
     def get_value(self, key: str) -> str | None:
         """Return a small fact, None when it is not known."""
 

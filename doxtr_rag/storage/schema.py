@@ -15,7 +15,7 @@ from doxtr_rag.core.errors import (
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.sqlite_errors import unusable
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x44525843
 CORPUS_FILE = "corpus.sqlite3"
 
@@ -124,7 +124,21 @@ _READING_ORDER = """
 ALTER TABLE chunks ADD COLUMN position INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS = (_TABLES + _TEXT_INDEX, _READING_ORDER)
+_RUNS_AT_WORK = """
+ALTER TABLE runs ADD COLUMN run_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN pid INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN host TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN progress TEXT NOT NULL DEFAULT '{}';
+UPDATE runs SET run_id = 'r' || seq;
+UPDATE runs SET error_kind = CASE WHEN status = 'incomplete' THEN status
+    ELSE coalesce(json_extract(CASE WHEN json_valid(report) THEN report END, '$.error'), 'failed')
+    END WHERE status IN ('incomplete', 'failed');
+UPDATE runs SET status = 'failed' WHERE status = 'incomplete';
+CREATE UNIQUE INDEX runs_by_id ON runs (run_id);
+"""
+
+MIGRATIONS = (_TABLES + _TEXT_INDEX, _READING_ORDER, _RUNS_AT_WORK)
 """The script that leads from version N to N + 1, by N."""
 
 

@@ -13,7 +13,7 @@ from doxtr_rag.storage import corpus, generation, lexical, publication
 from doxtr_rag.storage.database import open_for_writing
 from doxtr_rag.storage.guard import ScopeGuard
 from doxtr_rag.storage.index_refresh import refresh_folders
-from doxtr_rag.storage.ledger import FailureRecord, RunLedger, RunRecord
+from doxtr_rag.storage.ledger import RunLedger
 from doxtr_rag.storage.stats import StoreStats, stats
 
 
@@ -37,6 +37,11 @@ class EmbeddedStore:
     def scope(self) -> Scope:
         """The audience this store serves."""
         return self._scope
+
+    @property
+    def ledger(self) -> RunLedger:
+        """The runs and failures that are recorded here."""
+        return self._ledger
 
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the vectors that are searched; None before the first seal."""
@@ -198,32 +203,6 @@ class EmbeddedStore:
         """Return the figures of this store."""
         return stats(self.folder)
 
-    def record_run(
-        self,
-        project: str,
-        origin: str,
-        started: str,
-        finished: str,
-        status: str,
-        report_json: str,
-    ) -> None:
-        """Add a run to the ledger; times are ISO 8601."""
-        self._ledger.record_run(RunRecord(project, origin, started, finished, status, report_json))
-
-    def last_runs(self, count: int) -> list[RunRecord]:
-        """Return the latest runs, the last one first."""
-        return self._ledger.last_runs(count)
-
-    def record_failures(
-        self, project: str, origin: str, reasons: Mapping[str, str], now: str | None = None
-    ) -> None:
-        """Replace the failures of a project and origin; one that stays keeps its `since`."""
-        self._ledger.record_failures(project, origin, reasons, now)
-
-    def failures(self) -> list[FailureRecord]:
-        """Return what fails, by project, origin and document."""
-        return self._ledger.failures()
-
     def close(self) -> None:
         """Let go of the corpus file."""
         self._database.close()
@@ -271,7 +250,9 @@ def refresh_indexes(stores: Sequence[EmbeddedStore], collection: str = "") -> No
     Raises:
         StoreError: an erasure failed, or an index could not be written.
     """
-    stale = [store for store in stores if store.prepare_refresh(collection)]
+    # The private one first, since a temporary file may lie in its folder and not in the other.
+    ordered = sorted(stores, key=lambda store: store.scope is Scope.SHARED_ORG)
+    stale = [store for store in ordered if store.prepare_refresh(collection)]
     try:
         refresh_folders([store.folder for store in stale])
     except StoreUnavailableError:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
 
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
 
 def is_writable(folder: Path) -> bool:
     """Say whether files can be created in a folder, or in the nearest parent that exists."""
+    return _refusal(folder) == 0
+
+
+def is_read_only(folder: Path) -> bool:
+    """Say whether files may not be created there; a full disk forbids nothing."""
+    return _refusal(folder) in _FORBIDDEN
+
+
+def _refusal(folder: Path) -> int:
+    """Return the error number of a file that cannot be made, 0 when it can; leaves nothing."""
     place = folder
     try:
         while not place.exists() and place != place.parent:
             place = place.parent
         probe = place / f".writable-{secrets.token_hex(8)}"
-        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError:
-        return False
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        return error.errno or errno.EIO
     os.close(descriptor)
     probe.unlink(missing_ok=True)
-    return True
+    return 0

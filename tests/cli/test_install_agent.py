@@ -131,3 +131,18 @@ def test_wrong_usage_names_what_is_known(words, capsys):
     said = capsys.readouterr().err
     if words == ["emacs"]:
         assert all(agent in said for agent in install_agent.AGENTS)
+
+
+@pytest.mark.parametrize("agent", CLIENTS)
+def test_the_scope_and_the_project_are_in_the_entry(answer, agent, places):
+    snippet = answer(agent, "--print", "--scope", "shared", is_project_named=True)[0]["snippet"]
+    named = {"cursor": "${workspaceFolder}", "vscode": "${workspaceFolder}"}.get(agent, ".")
+    project = str(places.project_root) if agent == "codex" else named
+    words = " ".join(snippet.replace('"', " ").replace(",", " ").split())
+    assert f"mcp --project {project} --scope shared" in words
+
+
+def test_the_scope_of_pi_is_in_its_variables(answer, places):
+    answer("pi", "--scope", "shared")
+    held = (places.home / ".pi" / "agent" / "doxtr-rag.env").read_text(encoding="utf-8")
+    assert "export DOXTR_RAG_AGENT_SCOPE=shared\n" in held

@@ -3,7 +3,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import closing
 
 import pytest
 from store_samples import (
@@ -281,20 +280,6 @@ def test_a_database_of_another_program_is_left_alone(folder):
         open_store(folder, Scope.SHARED_ORG, "shared")
 
 
-def test_the_ledger_keeps_runs_and_failures(folder):
-    with open_store(folder, Scope.LOCAL_PRIVATE, "private") as private:
-        private.record_run(PROJECT, ORIGIN, "t0", "t1", "succeeded", "{}")
-        private.record_run(PROJECT, ORIGIN, "t2", "t3", "failed", '{"error": "store"}')
-        private.record_failures(PROJECT, ORIGIN, {"a": "unreadable", "b": "too large"}, "t1")
-        private.record_failures(PROJECT, ORIGIN, {"b": "still too large", "c": "empty"}, "t3")
-        private.record_failures("other", ORIGIN, {"x": "odd"}, "t3")
-    with open_store(folder, Scope.LOCAL_PRIVATE, "private") as private:
-        assert [run.status for run in private.last_runs(5)] == ["failed", "succeeded"]
-        assert [run.finished for run in private.last_runs(1)] == ["t3"]
-        kept = [(f.document, f.reason, f.since) for f in private.failures()]
-    assert kept == [("b", "still too large", "t1"), ("c", "empty", "t3"), ("x", "odd", "t3")]
-
-
 def test_stats_count_what_is_there(store, folder):
     publish(store, [chunk("a", "one"), chunk("b", "two"), chunk("c", "three", document="usage")])
     figures = stats(folder)
@@ -318,24 +303,3 @@ def test_an_unchanged_store_is_judged_without_heavy_imports(store, folder):
         "assert not {'chromadb', 'numpy', 'httpx'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
-
-
-def as_version_1(folder):
-    """Turn a corpus into what the first schema wrote."""
-    with closing(sqlite3.connect(folder / CORPUS_FILE)) as connection:
-        connection.executescript(
-            "ALTER TABLE chunks DROP COLUMN position; UPDATE meta SET schema_version = 1;"
-            "PRAGMA user_version = 1;"
-        )
-
-
-def test_a_corpus_of_the_first_schema_is_upgraded_by_the_next_writer(folder):
-    with open_store(folder, Scope.SHARED_ORG, "shared") as store:
-        fill(store, [chunk("start", "How to begin.")])
-    as_version_1(folder)
-    with pytest.raises(StoreSchemaError, match="run sphinx-build once"):
-        open_reader(folder, Scope.SHARED_ORG, "shared")
-    with open_store(folder, Scope.SHARED_ORG, "shared") as store:
-        assert stored_ids(store) == {"guide/intro#start"}
-    with open_reader(folder, Scope.SHARED_ORG, "shared") as reader:
-        assert [c.text for c in reader.document("intro").chunks] == ["How to begin."]

@@ -1,0 +1,49 @@
+"""Stores on Chroma servers: where a project has them, and what the servers want to see."""
+
+from __future__ import annotations
+
+from doxtr_rag.bootstrap.project import STORE_NAMES, Project
+from doxtr_rag.core.scope import Scope
+from doxtr_rag.storage.remote import RemoteAccess, RemoteAddress, RemoteReader
+
+HEADER_VARIABLES = {
+    Scope.SHARED_ORG: "DOXTR_RAG_SHARED_STORE_HEADERS",
+    Scope.LOCAL_PRIVATE: "DOXTR_RAG_LOCAL_STORE_HEADERS",
+}
+
+
+def remote_address(project: Project, scope: Scope) -> RemoteAddress | None:
+    """Return where the Chroma server of a store is; None when the store is embedded.
+
+    Raises:
+        ConfigError: the address is none, or no profile has the project's name for it.
+    """
+    uri = project.settings.server_uri(scope)
+    if uri is None:
+        return None
+    return RemoteAddress.of_uri(
+        uri,
+        tenant=project.settings.store_tenant,
+        database=project.settings.database(scope),
+        collection=project.profile.collection,
+    )
+
+
+def remote_access(project: Project, scope: Scope) -> RemoteAccess:
+    """Return with which headers the Chroma server of a store is asked."""
+    environment = project.environment
+    is_shared = scope is Scope.SHARED_ORG
+    headers = environment.shared_store_headers if is_shared else environment.local_store_headers
+    return RemoteAccess(HEADER_VARIABLES[scope], headers, environment.ca_bundle)
+
+
+def remote_reader(project: Project, scope: Scope) -> RemoteReader | None:
+    """Return what asks the Chroma server of a store; None when the store is embedded.
+
+    Raises:
+        ConfigError: the address is none.
+    """
+    address = remote_address(project, scope)
+    if address is None:
+        return None
+    return RemoteReader(scope, STORE_NAMES[scope], address, remote_access(project, scope))
