@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Annotated, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolResult,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    TextContent,
+    ToolAnnotations,
+)
+from pydantic import BaseModel, Field, ValidationError
 
 from doxtr_rag import bootstrap
 from doxtr_rag.core.display import without_controls
@@ -35,9 +48,16 @@ from doxtr_rag.retrieval.records import HitRecord, hit_record
 from doxtr_rag.retrieval.render import NOTHING_ASKED, render_answer
 from doxtr_rag.retrieval.retriever import Passage, is_blank
 
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Find = Callable[[], AbstractContextManager[bootstrap.KnowledgeBase]]
+Received: TypeAlias = "ReadStream[SessionMessage | Exception]"
+Sent: TypeAlias = "WriteStream[SessionMessage]"
+Asking: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
+Answered: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 
 INSTRUCTIONS = (
     "Consult search_knowledge_base before you answer a factual question on any subject. Cite the "
@@ -50,6 +70,9 @@ READ_ONLY = ToolAnnotations(
 )
 MAX_QUERY = 100_000
 MAX_NAME = 1_000
+CANCELLED = "notifications/cancelled"
+LAST_ANSWERS_S = 60.0
+"""How long answers are waited for once the client has ended its input."""
 
 
 class Note(BaseModel):
@@ -161,18 +184,84 @@ class _Messages(anyio.AsyncFile[str]):
 
     async def __aiter__(self) -> AsyncIterator[str]:
         async for message in super().__aiter__():
-            yield without_half_pairs(message)
+            if message.strip():
+                yield without_half_pairs(message)
+
+
+class _Exchange:
+    """What passes between client and SDK; each request gets its answer, and so does nonsense.
+
+    The SDK says nothing to what is no message, and drops the calls that are under way when the
+    input ends.
+    """
+
+    def __init__(self, received: Received, sent: Sent) -> None:
+        self._received = received
+        self._sent = sent
+        self._unanswered: set[str] = set()
+        self._changed = anyio.Condition()
+
+    async def serve(self, serve: Callable[[Received, Sent], Awaitable[None]]) -> None:
+        """Let a server read and write until the input has ended and everything is answered."""
+        asking, asked = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        answering, answered = anyio.create_memory_object_stream[SessionMessage]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._pass_in, asking)
+            tasks.start_soon(self._pass_out, answered)
+            await serve(asked, answering)
+
+    async def _pass_in(self, asking: Asking) -> None:
+        async with asking:
+            async for item in self._received:
+                if isinstance(item, Exception):
+                    await self._sent.send(_refusal(item))
+                    continue
+                self._count(item)
+                await asking.send(item)
+            with anyio.move_on_after(LAST_ANSWERS_S):
+                async with self._changed:
+                    while self._unanswered:
+                        await self._changed.wait()
+
+    async def _pass_out(self, answered: Answered) -> None:
+        async with self._sent, answered:
+            async for item in answered:
+                await self._sent.send(item)
+                if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+                    async with self._changed:
+                        self._unanswered.discard(str(item.message.id))
+                        self._changed.notify_all()
+
+    def _count(self, item: SessionMessage) -> None:
+        """Remember a request; one that was cancelled gets no answer."""
+        message = item.message
+        if isinstance(message, JSONRPCRequest):
+            self._unanswered.add(str(message.id))
+        elif isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
+            self._unanswered.discard(str((message.params or {}).get("requestId")))
+
+
+def _refusal(error: Exception) -> SessionMessage:
+    """Return the answer to a line that is no JSON, or no message."""
+    problems = error.errors() if isinstance(error, ValidationError) else []
+    said = ErrorData(code=INVALID_REQUEST, message="Invalid request: send one message a line")
+    if any(problem["type"] == "json_invalid" for problem in problems):
+        said = ErrorData(code=PARSE_ERROR, message="Parse error: the line is no JSON")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=said))
 
 
 class _Server(MCPServer):
-    """A server that leaves no message on standard input unanswered for half a character."""
+    """A server that leaves nothing on standard input unanswered."""
 
     async def run_stdio_async(self) -> None:
         """Answer until the input ends; standard output is the protocol's."""
         descriptor, served = sys.stdin.fileno(), self._lowlevel_server
         with open(descriptor, encoding="utf-8", errors="replace", closefd=False) as incoming:
             async with stdio_server(_Messages(incoming)) as (received, sent):
-                await served.run(received, sent, served.create_initialization_options())
+                options = served.create_initialization_options()
+                await _Exchange(received, sent).serve(
+                    lambda asked, answering: served.run(asked, answering, options)
+                )
 
 
 def server(find: Find) -> MCPServer:
@@ -213,8 +302,9 @@ def _search(find: Find, query: str, top_k: int, doc_filter: str) -> CallToolResu
     if is_blank(query):
         nothing = SearchResult(query="", hits=[], nothing_relevant=True, degraded=[])
         return _told(NOTHING_ASKED, nothing)
+    documents = _name(doc_filter)
     with find() as base:
-        answer = base.retriever.retrieve(query, top_k=top_k, documents=_name(doc_filter))
+        answer = base.retriever.retrieve(query, top_k=top_k, documents=documents)
         hits = [hit_record(p, base.page_url(p.chunk)) for p in answer.passages]
     result = SearchResult(
         query=answer.query,
@@ -222,7 +312,15 @@ def _search(find: Find, query: str, top_k: int, doc_filter: str) -> CallToolResu
         nothing_relevant=not hits,
         degraded=[Note(code=d.code, detail=cleaned(d.detail)) for d in answer.degraded],
     )
-    return _told(render_answer(hits, answer.degraded), result)
+    text = render_answer(hits, answer.degraded)
+    return _told(text if hits or not documents else f"{text}\n\n{_unmatched(documents)}", result)
+
+
+def _unmatched(documents: str) -> str:
+    return (
+        f"No document that doc_filter {cleaned(documents)!r} matches has anything to say to this: "
+        "ask without doc_filter to see the names of documents."
+    )
 
 
 def _outline(find: Find, doc: str) -> CallToolResult:

@@ -1,5 +1,6 @@
 """The MCP server, asked by the protocol's own client."""
 
+import argparse
 import asyncio
 import json
 import shutil
@@ -13,7 +14,10 @@ from mcp import Client
 from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag import bootstrap
+from doxtr_rag.cli import mcp
 from doxtr_rag.cli.main import main
+from doxtr_rag.core.errors import ConfigError
+from doxtr_rag.core.scope import Scope
 from doxtr_rag.mcp_server import server
 
 pytestmark = pytest.mark.usefixtures("tiny_model_dir")
@@ -34,7 +38,7 @@ def built(tmp_path_factory, tiny_model_dir):
     return root
 
 
-def ask(root, *calls):
+def ask(root, *calls, scopes=tuple(Scope)):
     """Call tools of one server, one after the other."""
 
     async def talk(standing):
@@ -42,7 +46,7 @@ def ask(root, *calls):
             return [await client.call_tool(tool, arguments) for tool, arguments in calls]
 
     standing = bootstrap.StandingKnowledgeBase(
-        lambda: bootstrap.find_project(None, root), bootstrap.start_if_wanted
+        lambda: bootstrap.find_project(None, root), bootstrap.start_if_wanted, scopes
     )
     with closing(standing):
         return asyncio.run(talk(standing))
@@ -85,6 +89,25 @@ def test_a_filter_keeps_other_documents_out(built):
     nothing = search(built, "port", doc_filter="nowhere/*")
     assert nothing.structured_content["nothing_relevant"]
     assert not nothing.is_error
+    assert "doc_filter 'nowhere/*' matches" in nothing.content[0].text
+    assert "doc_filter" not in found.content[0].text
+
+
+def test_private_pages_stay_out_of_the_shared_scope(built):
+    calls = [
+        ("search_knowledge_base", {"query": "Nobody may see the plan", "top_k": 50}),
+        ("kb_doc", {"doc": "notes"}),
+        ("kb_read", {"doc": "notes", "section": "Plan"}),
+    ]
+    everything = ask(built, *calls)
+    assert "notes" in {hit["document"] for hit in everything[0].structured_content["hits"]}
+    assert [found.is_error for found in everything] == [False, False, False]
+    search_found, outline, reading = ask(built, *calls, scopes=[Scope.SHARED_ORG])
+    hits = search_found.structured_content["hits"]
+    assert {hit["scope"] for hit in hits} == {"SHARED_ORG"}
+    assert (outline.is_error, reading.is_error) == (True, True)
+    said = "".join(found.content[0].text for found in (search_found, outline, reading))
+    assert "Nobody may see" not in said
 
 
 def test_reading_on(built):
@@ -174,10 +197,11 @@ def test_a_project_that_is_built_meanwhile_is_found(built, tmp_path):
     assert (before.is_error, after.is_error) == (True, False)
 
 
-def talked(root, messages):
+def talked(root, messages, *options):
     """Return the results by the ids of messages, and what was said on standard error."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "doxtr_rag", "mcp"], cwd=root, env=child_environment(), text=True,
+        [sys.executable, "-m", "doxtr_rag", "mcp", *options],
+        cwd=root, env=child_environment(), text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     end = threading.Timer(60, process.kill)  # where a message is never answered
@@ -236,3 +260,50 @@ def test_half_a_surrogate_pair_leaves_no_call_unanswered(built):
         4: "port \U0001f600",
         5: r"port \ud800",
     }
+
+
+def test_a_server_started_elsewhere_answers_for_its_project_and_scope(built, tmp_path):
+    (built / "deep").mkdir(exist_ok=True)
+    options = ("--project", str(built / "deep"), "--scope", "shared")
+    messages = [*opening("2025-11-25"), call(2, "Nobody may see the plan")]
+    answers, _ = talked(tmp_path, messages, *options)
+    hits = answers[2]["structuredContent"]["hits"]
+    assert {hit["scope"] for hit in hits} == {"SHARED_ORG"}
+
+
+def test_a_project_folder_that_is_gone_is_said_and_no_other_one_is_asked(built):
+    messages = [*opening("2025-11-25"), call(2, "port")]
+    answers, _ = talked(built, messages, "--project", "gone")
+    assert answers[2]["isError"]
+    assert "--project gone is no folder" in answers[2]["content"][0]["text"]
+
+
+def test_a_project_is_named_once(tmp_path):
+    with pytest.raises(ConfigError, match="once"):
+        mcp.run(argparse.Namespace(conf=tmp_path, project=tmp_path, scope="all"))
+
+
+def test_everything_sent_at_once_is_answered_before_the_end(built):
+    """Calls whose input ends behind them, lines that are no message, and calls taken back."""
+    calls = [{"jsonrpc": "2.0", **message} for message in [*opening("2025-11-25"), call(2, "port")]]
+    cancelled = {"method": "notifications/cancelled", "params": {"requestId": 3}}
+    more = [{"jsonrpc": "2.0", **message} for message in (call(3, "logs"), cancelled)]
+    lines = [
+        *map(json.dumps, calls),
+        "{nonsense",
+        "",
+        json.dumps(calls[2:]),
+        '{"jsonrpc": "2.0", "id": 9}',
+        *map(json.dumps, more),
+        json.dumps({"jsonrpc": "2.0", **call("four", "port")}),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "doxtr_rag", "mcp"], cwd=built, env=child_environment(), text=True,
+        input="\n".join(lines) + "\n", capture_output=True, timeout=60, check=True,
+    )  # fmt: skip
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = {answer["id"]: answer for answer in said if answer.get("id") is not None}
+    assert {1, 2, "four"} <= set(answers)
+    assert not any(answers[number]["result"].get("isError") for number in (2, "four"))
+    refused = [answer["error"]["code"] for answer in said if answer.get("id", 0) is None]
+    assert refused == [-32700, -32600, -32600]

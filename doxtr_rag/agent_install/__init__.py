@@ -10,11 +10,12 @@ from doxtr_rag.agent_install.entries import (
 )
 from doxtr_rag.agent_install.pi import AGENT as PI
 from doxtr_rag.agent_install.pi import install_extension, print_extension, remove_extension
-from doxtr_rag.agent_install.places import Action, AgentPlaces, Report, find_places
+from doxtr_rag.agent_install.places import SCOPES, Action, AgentPlaces, Report, find_places
 
 __all__ = [
     "CLIENTS",
     "PI",
+    "SCOPES",
     "Action",
     "AgentPlaces",
     "Level",

@@ -19,6 +19,15 @@ from doxtr_rag.core.errors import IndexNotBuiltError
 SERVER = "doxtr-rag"
 """The name of our entry in every file."""
 
+SCOPE, PROJECT = "--scope", "--project"
+"""The options of `doxtr-rag mcp` that an entry may have."""
+
+STARTED_IN = "."
+"""For agents that start their servers in the folder they were started in themselves."""
+
+WORKSPACE = "${workspaceFolder}"
+"""For agents that replace it with the folder that is open."""
+
 Shape: TypeAlias = Callable[[Sequence[str]], Entry]
 
 
@@ -31,7 +40,10 @@ class Level(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One agent: its files by level, the key its servers stand under, the shape of an entry."""
+    """One agent: its files by level, the key its servers stand under, the shape of an entry.
+
+    `project_folder` is what names the project in a file that others may check out elsewhere.
+    """
 
     name: str
     container: str
@@ -39,6 +51,7 @@ class Client:
     project_file: str | None = None
     user_file: Callable[[AgentPlaces], Path] | None = None
     syntax: Syntax = JSON
+    project_folder: str = STARTED_IN
 
     @property
     def usual_level(self) -> Level:
@@ -66,6 +79,14 @@ class Client:
                 "the project with --conf, or use --level user"
             )
         return places.project_root / self.project_file
+
+    def project_named(self, places: AgentPlaces, level: Level) -> str | None:
+        """Return what an entry says of its project; None where each project is to be found anew."""
+        if level is Level.PROJECT and self.project_file is not None:
+            return self.project_folder
+        if places.is_project_named and places.project_root is not None:
+            return str(places.project_root)
+        return None
 
     def owns(self, entry: object) -> bool:
         """Say whether an entry is one of ours, of whatever environment, without changes to it."""
@@ -99,13 +120,20 @@ def _words(entry: object) -> Sequence[str]:
     return [word for word in words if isinstance(word, str)]
 
 
+def scope_of(entry: object) -> str | None:
+    """Return the scope that an entry of ours was given."""
+    words = list(_words(entry))
+    return words[words.index(SCOPE) + 1] if SCOPE in words[:-1] else None
+
+
 def _starts_our_server(words: Sequence[str]) -> bool:
-    if not words:
+    if "mcp" not in words:
         return False
+    at = words.index("mcp")
     program = words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-    return (program == "doxtr-rag" and list(words[1:]) == ["mcp"]) or (
-        list(words[1:]) == ["-m", "doxtr_rag", "mcp"]
-    )
+    is_started = (program == "doxtr-rag" and at == 1) or list(words[1:at]) == ["-m", "doxtr_rag"]
+    options, values = words[at + 1 :: 2], words[at + 2 :: 2]
+    return is_started and len(options) == len(values) and {SCOPE, PROJECT}.issuperset(options)
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -124,6 +152,7 @@ CLIENTS: Mapping[str, Client] = {
             _with_environment,
             ".cursor/mcp.json",
             lambda places: places.home / ".cursor" / "mcp.json",
+            project_folder=WORKSPACE,
         ),
         Client(
             "codex",
@@ -139,6 +168,12 @@ CLIENTS: Mapping[str, Client] = {
             "opencode.json",
             lambda places: places.config_dir / "opencode" / "opencode.json",
         ),
-        Client("vscode", "servers", _of_type_stdio, ".vscode/mcp.json"),
+        Client(
+            "vscode",
+            "servers",
+            _of_type_stdio,
+            ".vscode/mcp.json",
+            project_folder=WORKSPACE,
+        ),
     )
 }

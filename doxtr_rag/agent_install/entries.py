@@ -6,9 +6,10 @@ import codecs
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from dataclasses import replace as varied
 from pathlib import Path
 
-from doxtr_rag.agent_install.clients import SERVER, Client, Level
+from doxtr_rag.agent_install.clients import PROJECT, SCOPE, SERVER, Client, Level, scope_of
 from doxtr_rag.agent_install.errors import UnsupportedAgentError
 from doxtr_rag.agent_install.files import (
     PRIVATE,
@@ -18,7 +19,15 @@ from doxtr_rag.agent_install.files import (
     remove_if_empty,
     replace,
 )
-from doxtr_rag.agent_install.places import Action, AgentPlaces, Report
+from doxtr_rag.agent_install.places import (
+    NOT_BUILT,
+    PRIVATE_TOO,
+    SHARED,
+    SHARED_ONLY,
+    Action,
+    AgentPlaces,
+    Report,
+)
 from doxtr_rag.agent_install.syntax import Address, Entry, entry_at, snippet
 from doxtr_rag.core.errors import ConfigError, IndexNotBuiltError
 
@@ -28,12 +37,17 @@ NOT_RUN = "the agent itself was not run: ask it to list its MCP servers"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted of an agent: at which level, started how, and whether to insist."""
+    """What is wanted of an agent: at which level, started how, and whether to insist.
+
+    Without a scope the entry keeps the one it has; without a project the server finds it itself.
+    """
 
     client: Client
     level: Level
     command: Sequence[str]
     force: bool = False
+    scope: str | None = None
+    project: str | None = None
 
     @property
     def address(self) -> Address:
@@ -43,7 +57,9 @@ class Wish:
     @property
     def entry(self) -> Entry:
         """The entry."""
-        return self.client.shape(self.command)
+        options = {PROJECT: self.project, SCOPE: self.scope}
+        given = [word for name, value in options.items() if value for word in (name, value)]
+        return self.client.shape([*self.command, *given])
 
     @property
     def snippet(self) -> str:
@@ -93,8 +109,10 @@ def install_entry(wish: Wish, places: AgentPlaces) -> Report:
         InstallError: the file cannot be read or written.
     """
     file, syntax = _read(wish, places), wish.client.syntax
+    if wish.scope is None and wish.client.owns(file.entry):
+        wish = varied(wish, scope=scope_of(file.entry))
     if file.entry == wish.entry:
-        return _report(wish, file, Action.UNCHANGED)
+        return _report(wish, file, Action.UNCHANGED, notes=_advice(wish, places))
     _check_owner(wish, file)
     with _usable(wish, file.path):
         bare = file.text if file.entry is None else syntax.drop(file.text, wish.address)
@@ -106,7 +124,7 @@ def install_entry(wish: Wish, places: AgentPlaces) -> Report:
     is_new_user_file = file.held is None and wish.level is Level.USER
     replace(file.path, file.held, wanted, PRIVATE if is_new_user_file else None)
     action = Action.INSTALLED if file.entry is None else Action.UPDATED
-    return _report(wish, file, action, written)
+    return _report(wish, file, action, written, notes=(*_advice(wish, places), NOT_RUN))
 
 
 def print_entry(wish: Wish, places: AgentPlaces) -> Report:
@@ -144,7 +162,7 @@ def remove_entry(wish: Wish, places: AgentPlaces) -> Report:
         return _report(wish, file, Action.REMOVED, [file.path, file.backup])
     if is_blank and original is None and not file.path.is_symlink():
         remove(file.path)
-        _remove_own_folder(wish, file.path)
+        _remove_own_folder(places, file.path)
     else:
         replace(file.path, file.held, file.encoded(text))
     return _report(wish, file, Action.REMOVED, [file.path])
@@ -201,12 +219,29 @@ def _says_the_same(wish: Wish, original: bytes, text: str) -> bool:
     return before == read(text)
 
 
-def _remove_own_folder(wish: Wish, path: Path) -> None:
+def _remove_own_folder(places: AgentPlaces, path: Path) -> None:
     """Remove the folder that only this agent's file lay in."""
-    if wish.level is Level.PROJECT and "/" in (wish.client.project_file or ""):
+    if path.parent not in {places.project_root, places.home}:
         remove_if_empty(path.parent)
 
 
-def _report(wish: Wish, file: AgentFile, action: Action, files: Sequence[Path] = ()) -> Report:
-    notes = (NOT_RUN,) if action in {Action.INSTALLED, Action.UPDATED} else ()
-    return Report(wish.client.name, file.path, action, tuple(files), notes)
+def _advice(wish: Wish, places: AgentPlaces) -> tuple[str, ...]:
+    """Return what is to be said of an entry."""
+    may_read = SHARED_ONLY if wish.scope == SHARED else PRIVATE_TOO
+    found = "the server looks for a knowledge base from the folder that the agent starts it in"
+    return (
+        may_read,
+        *(() if wish.project else (f"{found}: name one with --conf",)),
+        *(() if places.is_built else (NOT_BUILT,)),
+    )
+
+
+def _report(
+    wish: Wish,
+    file: AgentFile,
+    action: Action,
+    files: Sequence[Path] = (),
+    *,
+    notes: Sequence[str] = (),
+) -> Report:
+    return Report(wish.client.name, file.path, action, tuple(files), tuple(notes))

@@ -15,8 +15,8 @@ PRIVATE = 0o600
 
 
 @contextmanager
-def foreseen_os_errors(path: Path) -> Iterator[None]:
-    """Translate what the operating system says.
+def foreseen_os_errors(path: Path, staged: Path | None = None) -> Iterator[None]:
+    """Translate what the operating system says; `staged` is what is to become the path.
 
     Raises:
         InstallError: naming the path, or the file below it that failed.
@@ -24,8 +24,9 @@ def foreseen_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        failed = path if str(error.filename) in {"None", str(staged)} else error.filename
         raise InstallError(
-            f"{error.filename or path}: {error.strerror or error}: free space or give permission, "
+            f"{failed}: {error.strerror or error}: free space or give permission, "
             "then run install-agent again"
         ) from error
 
@@ -84,8 +85,8 @@ def replace(path: Path, held: bytes | None, wanted: bytes, mode: int | None = No
         real.parent.mkdir(parents=True, exist_ok=True)
         if mode is None and held is not None:
             mode = stat.S_IMODE(real.stat().st_mode)
-    with sole_installer(real.parent), foreseen_os_errors(real):
-        staged = real.with_name(f".{real.name}.doxtr-rag-staging")
+    staged = real.with_name(f".{real.name.lstrip('.')}.doxtr-rag-staging")
+    with sole_installer(real.parent), foreseen_os_errors(real, staged):
         try:
             _write_synced(staged, wanted, mode)
             if content(real) != held:

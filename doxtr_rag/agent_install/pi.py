@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,25 @@ from doxtr_rag.agent_install.files import (
     remove,
     replace,
 )
-from doxtr_rag.agent_install.places import Action, AgentPlaces, Report
+from doxtr_rag.agent_install.places import (
+    NOT_BUILT,
+    PRIVATE_TOO,
+    SHARED,
+    SHARED_ONLY,
+    Action,
+    AgentPlaces,
+    Report,
+)
 from doxtr_rag.core.errors import ConfigError
 
 AGENT = "pi"
 FOLDER_VARIABLE = "PI_CODING_AGENT_DIR"
 EXTENSION_NAME = "chroma-rag"
 ENV_FILE_NAME = "doxtr-rag.env"
+LOADING_IS_OPTIONAL = (
+    "loading it is optional: only to use that knowledge base wherever Pi starts; without it Pi "
+    "uses the one of the folder it starts in"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +80,13 @@ def install_extension(
     places: AgentPlaces,
     *,
     symlink: bool = False,
+    scope: str | None = None,
     extension: Extension | None = None,
     put: Callable[[Callable[[Path], None], Path], None] = swap.put,
 ) -> Report:
     """Install the extension as files, or as a link to this package, and write its env file.
+
+    Without a scope the one that the env file names stays.
 
     Raises:
         ConfigError: something else lies at its place, or registers its tools as well.
@@ -87,15 +103,27 @@ def install_extension(
             folder.extensions.mkdir(parents=True, exist_ok=True)
         put(extension.link_at if symlink else extension.write_to, folder.target)
         written += _files_at(folder.target, extension, symlink=symlink)
-    if _write_env_file(folder.env_file, places):
+    before = _read_env_file(folder.env_file)
+    after = env_file.merged(before, places.model_folder, places.endpoints, scope)
+    if _write_env_file(folder.env_file, before, after):
         written.append(folder.env_file)
     done = Action.UPDATED if was_there else Action.INSTALLED
     action = done if written else Action.UNCHANGED
-    return Report(AGENT, folder.target, action, tuple(written), (*notes, *_advice(folder)))
+    return Report(
+        AGENT,
+        folder.target,
+        action,
+        tuple(written),
+        (*notes, *_advice(folder, before or "", after), *_unbuilt(places)),
+    )
 
 
 def print_extension(
-    places: AgentPlaces, *, symlink: bool = False, extension: Extension | None = None
+    places: AgentPlaces,
+    *,
+    symlink: bool = False,
+    scope: str | None = None,
+    extension: Extension | None = None,
 ) -> Report:
     """Say what an installation would do.
 
@@ -109,13 +137,19 @@ def print_extension(
     is_there = extension.is_at(folder.target, symlink=symlink)
     files = [] if is_there else _files_at(folder.target, extension, symlink=symlink)
     made = f"link {folder.target} to" if symlink else f"make {folder.target} a copy of"
-    known = env_file.values(places.model_folder, places.endpoints)
+    known = env_file.values(places.model_folder, places.endpoints, scope)
+    before = _read_env_file(folder.env_file) or ""
+    after = env_file.merged(before, places.model_folder, places.endpoints, scope)
     planned = (
         f"{folder.target} is up to date" if is_there else f"would {made} {extension.folder}",
         f"would write {folder.env_file}: {', '.join(known) or 'comments only'}",
     )
     return Report(
-        AGENT, folder.target, Action.PRINTED, (*files, folder.env_file), (*planned, *notes)
+        AGENT,
+        folder.target,
+        Action.PRINTED,
+        (*files, folder.env_file),
+        (*planned, *notes, *_what_it_says(folder, before, after), *_unbuilt(places)),
     )
 
 
@@ -193,18 +227,38 @@ def _files_at(target: Path, extension: Extension, *, symlink: bool) -> list[Path
     return [target] if symlink else [target / name for name in extension.files]
 
 
-def _advice(folder: AgentFolder) -> tuple[str, ...]:
+def _advice(folder: AgentFolder, before: str, after: str) -> tuple[str, ...]:
     return (
-        f"variables for the shell that starts Pi: {folder.env_file}",
+        *_what_it_says(folder, before, after),
         "start Pi again, or type /reload in it; then /kb status",
     )
 
 
-def _write_env_file(path: Path, places: AgentPlaces) -> bool:
-    """Write what is known; say whether the file changed."""
+def _what_it_says(folder: AgentFolder, before: str, after: str) -> tuple[str, ...]:
+    """Say what the env file names, what it named before, and when it is of use."""
+    scope = env_file.assigned(after, env_file.SCOPE)
+    old, new = (env_file.assigned(text, env_file.ENDPOINTS) for text in (before, after))
+    names = f"{folder.env_file} names {new or 'no knowledge base'}"
+    said = names if old in {None, new} else f"{names}; before it named {old}"
+    if scope == SHARED:
+        needed = f"only in a shell that has loaded that file: . {shlex.quote(str(folder.env_file))}"
+        return (said, f"{SHARED_ONLY}, {needed}")
+    return (said, LOADING_IS_OPTIONAL, PRIVATE_TOO) if new else (said, PRIVATE_TOO)
+
+
+def _unbuilt(places: AgentPlaces) -> tuple[str, ...]:
+    return () if places.is_built else (NOT_BUILT,)
+
+
+def _read_env_file(path: Path) -> str | None:
     held = content(path)
-    text = None if held is None else os.fsdecode(held)
-    wanted = os.fsencode(env_file.merged(text, places.model_folder, places.endpoints))
+    return None if held is None else os.fsdecode(held)
+
+
+def _write_env_file(path: Path, before: str | None, after: str) -> bool:
+    """Write the file; say whether it changed."""
+    held = None if before is None else os.fsencode(before)
+    wanted = os.fsencode(after)
     with foreseen_os_errors(path):
         if held == wanted and is_private(path):
             return False

@@ -2,7 +2,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { line } from "./display.js";
-import { readEndpoints, EndpointsError } from "./endpoints.js";
+import { readEndpoints, EndpointsError, SHARED_SCOPE } from "./endpoints.js";
 import type { Endpoints } from "./endpoints.js";
 import { KnowledgeBaseError } from "./errors.js";
 import { parsed } from "./json.js";
@@ -46,7 +46,7 @@ export function knowledgeBaseOf(cwd: string, settings: Settings): KnowledgeBase 
     );
   }
   const folder = dirname(path);
-  const endpoints = endpointsIn(path);
+  const endpoints = allowed(endpointsIn(path), settings);
   const { tokenFile, lock } = endpoints;
   // A file that was chosen may lie elsewhere without any lock; a copied folder has a lock of its own.
   const isAlone = hasChosenEndpoints(settings) && !hasLockBeside(path);
@@ -57,6 +57,12 @@ export function knowledgeBaseOf(cwd: string, settings: Settings): KnowledgeBase 
     endpoints,
     token: tokenFile !== null && isServerHere ? tokenIn(join(folder, tokenFile)) : null,
   };
+}
+
+/** Return the endpoints without the stores that the agent may not read. */
+function allowed(endpoints: Endpoints, { hasPrivatePages }: Settings): Endpoints {
+  if (hasPrivatePages) return endpoints;
+  return { ...endpoints, stores: endpoints.stores.filter(({ scope }) => scope === SHARED_SCOPE) };
 }
 
 function endpointsIn(path: string): Endpoints {

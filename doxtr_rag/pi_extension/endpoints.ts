@@ -43,6 +43,9 @@ export class EndpointsError extends Error {
   }
 }
 
+/** The scope of pages that are not private. */
+export const SHARED_SCOPE = "SHARED_ORG";
+
 const UNFIT = /[\p{Cc}\p{Cs}]/u;
 const NAME = /^.{1,512}$/su;
 const MOUNT_NAME = /^[^./\\][^/\\]{0,99}$/u;
@@ -55,7 +58,7 @@ const LOOPBACK_URL = new RegExp(`^http://(?:127\\.0\\.0\\.1|localhost|\\[::1\\])
 const LOCK = /^[0-9]{1,40}:[0-9]{1,40}$/u;
 const TOKEN_FILE = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/u;
 const LOOPBACK_HOSTS: readonly string[] = ["127.0.0.1", "localhost", "::1"];
-const SCOPES: readonly string[] = ["SHARED_ORG", "LOCAL_PRIVATE"];
+const SCOPES: readonly string[] = [SHARED_SCOPE, "LOCAL_PRIVATE"];
 const MAX_HEADERS = 20;
 const MAX_MOUNTS = 100;
 const MAX_DEPTH = 20;
@@ -72,7 +75,7 @@ export function readEndpoints(value: unknown): Endpoints {
     project: root.text("project", NAME, "a name"),
     embedding: embeddingOf(root.below("embedding")),
     stores: [
-      storeOf(root.below("shared"), "shared", "SHARED_ORG"),
+      storeOf(root.below("shared"), "shared", SHARED_SCOPE),
       storeOf(root.below("private"), "private", "LOCAL_PRIVATE"),
       ...mountsOf(value["mounts"]),
     ],

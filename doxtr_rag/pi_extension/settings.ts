@@ -13,6 +13,8 @@ export type Settings = {
   readonly sharedHeaders: Headers;
   readonly privateHeaders: Headers;
   readonly hasAutoContext: boolean;
+  /** Whether the agent gets private pages, or the shared ones alone. */
+  readonly hasPrivatePages: boolean;
 };
 
 const YES = new Set(["1", "true", "yes", "on"]);
@@ -38,7 +40,18 @@ export function readSettings(environment: Environment): Settings {
     sharedHeaders: headersOf("SHARED_STORE_HEADERS", variable("SHARED_STORE_HEADERS")),
     privateHeaders: headersOf("LOCAL_STORE_HEADERS", variable("LOCAL_STORE_HEADERS")),
     hasAutoContext: isOn(environment["DOXTR_RAG_AUTO_CONTEXT"]),
+    hasPrivatePages: isAllAllowed(variable("AGENT_SCOPE")),
   };
+}
+
+/** Return whether every store may be asked; throws at an unknown word, so that nothing private slips through. */
+function isAllAllowed(scope: string): boolean {
+  const word = scope.toLowerCase();
+  if (["", "all", "shared"].includes(word)) return word !== "shared";
+  throw new KnowledgeBaseError(
+    "config",
+    "DOXTR_RAG_AGENT_SCOPE is not one of shared, all: correct it or unset it, then start Pi again.",
+  );
 }
 
 function isOn(value: string | undefined): boolean {

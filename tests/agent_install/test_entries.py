@@ -79,8 +79,7 @@ class TestEachFile:
         assert (again.action, again.files) == (Action.UNCHANGED, ())
         assert remove_entry(wish_for(agent, level), places).action is Action.REMOVED
         assert tree_of(tmp_path) == {}
-        assert not (tmp_path / "project" / ".vscode").exists()
-        assert not (tmp_path / "project" / ".cursor").exists()
+        assert {p.name for p in tmp_path.rglob("*")} <= {"home", "project", ".config"}
         assert remove_entry(wish_for(agent, level), places).action is Action.ABSENT
 
     def test_file_with_other_servers(self, places, tmp_path, agent, level, path):
@@ -255,3 +254,63 @@ def test_command_of_the_server(tmp_path, script, command):
     found = entries.server_command(tmp_path / "python")
     assert found == (str(tmp_path / command[0]), *command[1:])
     assert Path(found[0]).is_absolute()
+
+
+@each_file
+class TestOptions:
+    """What the server is started with, beyond its name."""
+
+    @pytest.mark.parametrize("options", [{"scope": "shared"}, {"project": "/p"}])
+    def test_an_entry_with_options_is_ours(self, places, tmp_path, agent, level, options):
+        wish = wish_for(agent, level, **options)
+        assert CLIENTS[agent].owns(wish.entry)
+        install_entry(wish, places)
+        report = install_entry(wish_for(agent, level, project="/q", scope="all"), places)
+        assert report.action is Action.UPDATED
+        remove_entry(wish_for(agent, level), places)
+        assert tree_of(tmp_path) == {}
+
+    def test_a_scope_stays_until_another_is_named(self, places, agent, level, path):
+        first = install_entry(wish_for(agent, level), places)
+        assert "private pages too" in "\n".join(first.notes)
+        install_entry(wish_for(agent, level, scope="shared"), places)
+        shared = path.read_bytes()
+        again = install_entry(wish_for(agent, level), places)
+        assert (again.action, path.read_bytes()) == (Action.UNCHANGED, shared)
+        assert "the shared store alone" in "\n".join(again.notes)
+        moved = install_entry(wish_for(agent, level, ("/new/doxtr-rag", "mcp")), places)
+        assert moved.action is Action.UPDATED
+        assert "shared" in path.read_text(encoding="utf-8")
+        install_entry(wish_for(agent, level, scope="all"), places)
+        assert "shared" not in path.read_text(encoding="utf-8")
+
+    def test_a_project_is_named_by_path_only_in_the_user_s_own_file(self, places, agent, level):
+        client, root = CLIENTS[agent], str(places.project_root)
+        named = dc.replace(places, is_project_named=True)
+        found = (client.project_named(places, level), client.project_named(named, level))
+        portable = "${workspaceFolder}" if agent in {"cursor", "vscode"} else "."
+        assert found == ((portable, portable) if level is Level.PROJECT else (None, root))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["/bin/doxtr-rag", "mcp", "--project"],
+        ["/bin/doxtr-rag", "mcp", "--json", "x"],
+        ["/bin/doxtr-rag", "search", "mcp"],
+        ["/bin/other", "mcp", "--scope", "shared"],
+        ["mcp"],
+    ],
+)
+def test_other_command_lines_are_not_ours(words):
+    client = CLIENTS["claude"]
+    assert not client.owns(client.shape(words))
+
+
+def test_what_the_server_will_not_find_is_said(places):
+    unbuilt = dc.replace(places, is_built=False)
+    notes = install_entry(wish_for("codex", Level.USER), unbuilt).notes
+    assert any("--conf" in note for note in notes)
+    assert any("sphinx-build" in note for note in notes)
+    quiet = install_entry(wish_for("codex", Level.USER, project="/p"), places).notes
+    assert not any("--conf" in note or "sphinx-build" in note for note in quiet)

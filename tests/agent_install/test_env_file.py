@@ -8,7 +8,7 @@ import pytest
 from doxtr_rag.agent_install import env_file
 
 FOLDER, ENDPOINTS = Path("/models/bge-m3"), Path("/project/.doxtr/endpoints.json")
-NAMES = (env_file.MODEL_FOLDER, env_file.ENDPOINTS, env_file.EMBED_URL, "OTHER")
+NAMES = (env_file.MODEL_FOLDER, env_file.ENDPOINTS, env_file.EMBED_URL, env_file.SCOPE, "OTHER")
 
 
 def sourced(path):
@@ -111,3 +111,26 @@ def test_a_value_that_is_not_known_any_more_stays():
 def test_an_open_quote_of_the_user_is_not_torn():
     held = "export OTHER='never closed\nexport A=1\n"
     assert held in env_file.merged(held, FOLDER, ENDPOINTS)
+
+
+def test_a_scope_stays_until_another_is_named(sourced_text):
+    text = env_file.merged(None, FOLDER, ENDPOINTS, "shared")
+    assert sourced_text(text)[env_file.SCOPE] == "shared"
+    assert env_file.merged(text, FOLDER, ENDPOINTS) == text
+    assert sourced_text(env_file.merged(text, FOLDER, ENDPOINTS, "all"))[env_file.SCOPE] == "all"
+    assert env_file.without_ours(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("held", "value"),
+    [
+        ("", None),
+        (f"# export {env_file.ENDPOINTS}=/e.json\n", None),
+        (f"export {env_file.ENDPOINTS}='/a b.json' # mine\n", "/a b.json"),
+        (f"{env_file.ENDPOINTS}=/a\nexport {env_file.ENDPOINTS}=/b\n", "/b"),
+        (f"export {env_file.ENDPOINTS}='/open\n", None),
+        (env_file.merged(None, FOLDER, ENDPOINTS), str(ENDPOINTS)),
+    ],
+)
+def test_what_a_file_assigns(held, value):
+    assert env_file.assigned(held, env_file.ENDPOINTS) == value

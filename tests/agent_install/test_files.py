@@ -83,3 +83,12 @@ def remove_folder(path):
 def test_what_the_system_refuses_is_said(tmp_path, act):
     with pytest.raises(InstallError, match="settings"):
         act(tmp_path / "settings")
+
+
+def test_an_error_names_the_file_that_was_to_be_written(tmp_path):
+    path = tmp_path / ".settings"
+    (tmp_path / ".settings.doxtr-rag-staging").mkdir()
+    with pytest.raises(InstallError) as failure:
+        files.replace(path, None, b"new")
+    assert str(failure.value).startswith(f"{path}: ")
+    assert "staging" not in str(failure.value)

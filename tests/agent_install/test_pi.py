@@ -264,3 +264,38 @@ def test_a_folder_that_cannot_be_made_is_said(places, extension, agent_dir):
     write(agent_dir, "a file where the agent's folder should be")
     with pytest.raises(InstallError, match="agent"):
         pi.install_extension(places, extension=extension)
+
+
+def test_what_the_env_file_names_is_said_now_and_before(places, extension, agent_dir, tmp_path):
+    one = dc.replace(places, endpoints=tmp_path / "one.json")
+    two = dc.replace(places, endpoints=tmp_path / "two.json")
+    first = "\n".join(pi.install_extension(one, extension=extension).notes)
+    env = agent_dir / "doxtr-rag.env"
+    assert f"{env} names {tmp_path}/one.json\n" in first
+    assert "loading it is optional" in first
+    moved = f"{env} names {tmp_path}/two.json; before it named {tmp_path}/one.json"
+    assert moved in pi.print_extension(two, extension=extension).notes
+    assert moved in pi.install_extension(two, extension=extension).notes
+    again = "\n".join(pi.install_extension(two, extension=extension).notes)
+    assert "before it named" not in again
+
+
+def test_the_scope_is_written_kept_and_said(places, extension, agent_dir):
+    def installed(**scope):
+        report = pi.install_extension(places, extension=extension, **scope)
+        text = (agent_dir / "doxtr-rag.env").read_text(encoding="utf-8")
+        return "\n".join(report.notes), "\nexport DOXTR_RAG_AGENT_SCOPE=shared\n" in text
+
+    notes, is_shared = installed()
+    assert ("private pages too" in notes, is_shared) == (True, False)
+    for scope in ({"scope": "shared"}, {}):
+        notes, is_shared = installed(**scope)
+        assert ("the shared store alone, only in a shell that" in notes, is_shared) == (True, True)
+    notes, is_shared = installed(scope="all")
+    assert ("private pages too" in notes, is_shared) == (True, False)
+
+
+@pytest.mark.parametrize("verb", [pi.install_extension, pi.print_extension])
+def test_before_a_build_the_next_command_is_named(places, extension, verb):
+    unbuilt = dc.replace(places, is_built=False)
+    assert "sphinx-build" in verb(unbuilt, extension=extension).notes[-1]

@@ -153,6 +153,19 @@ def test_beside_a_reader_that_has_the_index_open(doctor, root):
         assert reader.degradations() == []
 
 
+def test_beside_a_running_server(doctor, root):
+    project = bootstrap.find_project(None)
+    bootstrap.start_detached(project)
+    try:
+        code, checks = doctor("--deep", "--recall")
+        assert code == 0, checks
+        lose_a_record(root / ".doxtr" / "shared")
+        assert not doctor("--deep")[1]["shared index"]["ok"]
+    finally:
+        bootstrap.stop(project)
+    assert bootstrap.server_status(project) is None
+
+
 def test_only_the_first_ten_are_named(root, monkeypatch):
     lost = Comparison(100, missing=tuple(f"guide#{n:03}" for n in range(25)))
     monkeypatch.setattr("doxtr_rag.bootstrap.index_health.compare", lambda folder: lost)

@@ -155,3 +155,20 @@ function linked(): void {
   writeFileSync(elsewhere, JSON.stringify(project.endpoints), { mode: 0o600 });
   replaced(() => symlinkSync(elsewhere, project.path));
 }
+
+test("an agent that gets the shared pages alone is led to no private store", () => {
+  project.publish(8789);
+  const store = project.endpoints["shared"] as object;
+  project.change({
+    mounts: [
+      { ...store, name: "team", path: "x", scope: "SHARED_ORG" },
+      { ...store, name: "mine", path: "y", scope: "LOCAL_PRIVATE" },
+    ],
+  });
+  const names = (scope: string): string[] =>
+    knowledgeBaseOf(project.root, readSettings({ DOXTR_RAG_AGENT_SCOPE: scope })).endpoints.stores.map(
+      ({ name }) => name,
+    );
+  expect(names("shared")).toEqual(["shared", "team"]);
+  expect(names("all")).toEqual(["shared", "private", "team", "mine"]);
+});

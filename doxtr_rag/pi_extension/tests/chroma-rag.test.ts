@@ -163,3 +163,44 @@ describe("automatic context", () => {
     );
   });
 });
+
+describe("private pages", () => {
+  const PRIVATE = "Ship in May.";
+  const everything = async (pi: FakePi): Promise<string> => {
+    const asked: readonly (readonly [string, object])[] = [
+      ["search_knowledge_base", { query: "when do we ship" }],
+      ["kb_doc", { doc: "plan" }],
+      ["kb_read", { doc: "plan", section: "goals" }],
+    ];
+    const said = await Promise.all(
+      asked.map(([tool, given]) => pi.execute(tool, given, project.root).catch((error: unknown) => String(error))),
+    );
+    const added = await pi.emit("before_agent_start", { prompt: "when do we ship" }, project.root);
+    return JSON.stringify([said, added, await pi.kb("search when do we ship", project.root)]);
+  };
+  beforeEach(() => {
+    vi.stubEnv("DOXTR_RAG_AUTO_CONTEXT", "1");
+    project.served.stores["private"] = [wireChunk("p/plan#goals", PRIVATE, { scope: "LOCAL_PRIVATE" })];
+  });
+
+  test("are read by default", async () => {
+    await project.serve();
+    expect((await everything(FakePi.load())).split(PRIVATE).length).toBeGreaterThan(4);
+  });
+
+  test("are left out of everything when the agent gets the shared ones alone", async () => {
+    vi.stubEnv("DOXTR_RAG_AGENT_SCOPE", "shared");
+    const server = await project.serve();
+    const said = await everything(FakePi.load());
+    expect(said).toContain("Run pip install.");
+    expect(said).not.toContain(PRIVATE);
+    expect(server.paths().filter((path) => path.endsWith("/private"))).toEqual([]);
+  });
+
+  test("are not read with a word that is not known, and nothing else is", async () => {
+    vi.stubEnv("DOXTR_RAG_AGENT_SCOPE", "shard");
+    const server = await project.serve();
+    expect(await everything(FakePi.load())).toContain("DOXTR_RAG_AGENT_SCOPE is not one of shared, all");
+    expect(server.paths()).toEqual([]);
+  });
+});

@@ -44,3 +44,18 @@ test.each(["ftp://x/", "nonsense", "http://user:pw@host/"])("%s is no embedding 
     "DOXTR_RAG_EMBED_URL is not an http or https address",
   );
 });
+
+test.each([
+  [undefined, true],
+  ["", true],
+  ["all", true],
+  [" Shared ", false],
+])("DOXTR_RAG_AGENT_SCOPE=%s lets private pages through: %s", (value, expected) => {
+  expect(readSettings({ DOXTR_RAG_AGENT_SCOPE: value }).hasPrivatePages).toBe(expected);
+});
+
+test.each(["private", "share", "1"])("%s is no scope, and nothing is asked with it", (word) => {
+  expect(() => readSettings({ DOXTR_RAG_AGENT_SCOPE: word })).toThrow(
+    "DOXTR_RAG_AGENT_SCOPE is not one of shared, all",
+  );
+});
