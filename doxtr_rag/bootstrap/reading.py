@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +12,7 @@ from typing import TypeVar
 from doxtr_rag.bootstrap.index_health import check_indexes
 from doxtr_rag.bootstrap.pages import read_cached
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
+from doxtr_rag.bootstrap.remotes import ONE_SERVER, is_one_server, remote_reader
 from doxtr_rag.bootstrap.retrying import SPHINX_ORIGIN
 from doxtr_rag.bootstrap.runs_seen import FailureSeen, RunSeen, seen_ledger
 from doxtr_rag.core.errors import (
@@ -21,13 +22,20 @@ from doxtr_rag.core.errors import (
     UnknownDocumentError,
     WeightsMissingError,
 )
-from doxtr_rag.core.ports import Degradation, DocumentRecord
+from doxtr_rag.core.ports import Degradation, DocumentRecord, Embedder
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.embedding import weights
 from doxtr_rag.retrieval.health import Check, probe
 from doxtr_rag.storage import StoreStats, open_reader, stats
+from doxtr_rag.storage.remote import RemoteReader
 
 T = TypeVar("T")
+
+INDEX_STATES = {
+    "index_dirty": "the index is behind: run sphinx-build",
+    IndexNotBuiltError.kind: "its server has no such collection: run sphinx-build",
+}
+NOT_ASKED = "its server cannot be asked: doxtr-rag doctor says why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ def overview(project: Project, runs: int) -> Overview:
         StoreError: a corpus cannot be read.
     """
     settings = project.settings
-    stores = {STORE_NAMES[scope]: _stats(settings.store_path(scope)) for scope in Scope}
+    stores = {STORE_NAMES[scope]: _stats(project, scope) for scope in Scope}
     last_runs, failures = seen_ledger(project, runs)
     return Overview(
         project=settings.project,
@@ -60,18 +68,29 @@ def overview(project: Project, runs: int) -> Overview:
         runs=last_runs,
         failures=failures,
         degraded=[
-            Degradation(found.index, f"{name}: the index is behind: run sphinx-build")
+            Degradation(found.index, f"{name}: {INDEX_STATES.get(found.index, NOT_ASKED)}")
             for name, found in stores.items()
             if found is not None and found.index != "ready"
         ],
     )
 
 
-def _stats(folder: Path) -> StoreStats | None:
+def _stats(project: Project, scope: Scope) -> StoreStats | None:
     try:
-        return stats(folder)
+        found = stats(project.settings.store_path(scope))
     except IndexNotBuiltError:
         return None
+    remote = remote_reader(project, scope)
+    return found if remote is None else replace(found, index=_index_there(remote))
+
+
+def _index_there(remote: RemoteReader) -> str:
+    try:
+        with remote:
+            remote.count()
+    except DoxtrRagError as error:
+        return error.kind
+    return "ready"
 
 
 def document_record(project: Project, document: str) -> DocumentRecord:
@@ -112,23 +131,28 @@ def _diagnose(project: Project) -> list[Check]:
         checks.append(Check("model", error.kind, str(error)))
         return checks + [_unprobed(project, scope) for scope in Scope]
     checks.append(Check("model", "ready", f"{project.settings.profile} is loaded and verified"))
-    for scope in Scope:
-        folder, name = project.settings.store_path(scope), STORE_NAMES[scope]
-        try:
-            with open_reader(folder, scope, name) as reader:
-                checks.append(probe(reader, embedder))
-        except DoxtrRagError as error:
-            checks.append(Check(name, error.kind, str(error)))
+    checks += [_probed(project, scope, embedder) for scope in Scope]
+    if is_one_server(project):
+        checks.append(Check("isolation", "ready", ONE_SERVER))
     if not any(found is not None and found.chunks for found in _all_stats(project)):
         detail = "nothing is stored: run sphinx-build, doxtr-rag status says how the last one ended"
         checks.append(Check("knowledge base", IndexNotBuiltError.kind, detail))
     return checks
 
 
+def _probed(project: Project, scope: Scope, embedder: Embedder) -> Check:
+    folder, name = project.settings.store_path(scope), STORE_NAMES[scope]
+    try:
+        with remote_reader(project, scope) or open_reader(folder, scope, name) as reader:
+            return probe(reader, embedder)
+    except DoxtrRagError as error:
+        return Check(name, error.kind, str(error))
+
+
 def _all_stats(project: Project) -> Iterator[StoreStats | None]:
     for scope in Scope:
         with suppress(StoreError):
-            yield _stats(project.settings.store_path(scope))
+            yield _stats(project, scope)
 
 
 def _runtime_check() -> Check:
@@ -143,7 +167,7 @@ def _runtime_check() -> Check:
 
 
 def _unprobed(project: Project, scope: Scope) -> Check:
-    found = _stats(project.settings.store_path(scope))
+    found = _stats(project, scope)
     name = STORE_NAMES[scope]
     if found is None:
         return Check(name, IndexNotBuiltError.kind, "never filled: run sphinx-build")

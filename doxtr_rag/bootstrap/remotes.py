@@ -11,6 +11,11 @@ HEADER_VARIABLES = {
     Scope.LOCAL_PRIVATE: "DOXTR_RAG_LOCAL_STORE_HEADERS",
 }
 
+ONE_SERVER = (
+    "both stores are on one Chroma server, which keeps no database from the other: the proxy "
+    "before it has to, see docs/howto/remote-store"
+)
+
 
 def remote_address(project: Project, scope: Scope) -> RemoteAddress | None:
     """Return where the Chroma server of a store is; None when the store is embedded.
@@ -47,3 +52,9 @@ def remote_reader(project: Project, scope: Scope) -> RemoteReader | None:
     if address is None:
         return None
     return RemoteReader(scope, STORE_NAMES[scope], address, remote_access(project, scope))
+
+
+def is_one_server(project: Project) -> bool:
+    """Say whether both stores are on the same Chroma server."""
+    shared, private = (remote_address(project, scope) for scope in Scope)
+    return bool(shared and private and shared.shares_server_with(private))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from doxtr_rag.bootstrap.locking import BUILD_WAIT_S, Say, locked
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project
-from doxtr_rag.bootstrap.remotes import remote_access, remote_address
+from doxtr_rag.bootstrap.remotes import ONE_SERVER, is_one_server, remote_access, remote_address
 from doxtr_rag.core.documents import Harvest
 from doxtr_rag.core.errors import IndexNotBuiltError, StoreError, StoreReadOnlyError
 from doxtr_rag.core.ports import ChunkStore
@@ -27,11 +27,6 @@ from doxtr_rag.storage import (
 from doxtr_rag.storage.remote import RemoteStore
 
 WrittenStore: TypeAlias = "EmbeddedStore | RemoteStore"
-
-ONE_SERVER = (
-    "both stores are on one Chroma server, which keeps no database from the other: the proxy "
-    "before it has to, see docs/howto/remote-store"
-)
 
 
 @dataclass(slots=True)
@@ -89,8 +84,7 @@ def open_run_stores(project: Project, stack: ExitStack, say: Say) -> RunStores:
     stores = RunStores(private, _shared_store(project, stack, say))
     if isinstance(stores.shared, SkippedStore):
         say(f"doxtr_rag: {stores.shared.reason}: shared ingestion is skipped")
-    addresses = [remote_address(project, scope) for scope in Scope]
-    if addresses[0] and addresses[1] and addresses[0].shares_server_with(addresses[1]):
+    if is_one_server(project):
         stores.warnings.append(ONE_SERVER)
     for store in (stores.private, stores.shared):
         if isinstance(store, RemoteStore) and store.left_behind:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from doxtr_rag.core.documents import Vector
@@ -21,11 +22,15 @@ PROBE_TOP_K = 10
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding; `code` is an error's kind or a degradation's code, `ready` when all is well."""
+    """One finding; `code` is an error's kind or a degradation's code, `ready` when all is well.
+
+    `figures` are what was counted or measured, by name.
+    """
 
     name: str
     code: str
     detail: str
+    figures: Mapping[str, int | float] = field(default_factory=dict)
 
     @property
     def is_fine(self) -> bool:

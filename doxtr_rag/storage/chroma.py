@@ -10,6 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,14 +28,14 @@ DEFAULT_COLLECTION = "chunks"
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """How densely the records are linked, and how many are looked at."""
+    """How densely the records are linked, and how many are looked at; measured in ADR 13."""
 
-    max_neighbors: int = 16
-    ef_construction: int = 100
-    ef_search: int = 400
+    max_neighbors: int = 32
+    ef_construction: int = 200
+    ef_search: int = 200
 
 
-DENSER = Graph(max_neighbors=64, ef_construction=400)
+DENSER = Graph(max_neighbors=64, ef_construction=400, ef_search=400)
 """For vectors so alike that the usual graph leaves some unreachable."""
 
 
@@ -76,13 +77,21 @@ class ChromaGeneration:
         Raises:
             StoreUnavailableError: the index is broken.
         """
+        return len(self.reached(dimension, count))
+
+    def reached(self, dimension: int, count: int) -> set[str]:
+        """Return the ids of the records that a query for all of them finds.
+
+        Raises:
+            StoreUnavailableError: the index is broken.
+        """
         import numpy as np  # noqa: PLC0415 - beside chromadb, which imports it anyway
 
         with _broken_index():
             probe = np.full((1, dimension), 0.1, dtype="float32")
             # Without `include`, since anything that is joined to the ids stops at 32,766.
             answer = self._collection.query(query_embeddings=probe, n_results=count, include=[])
-            return len(set(answer["ids"][0]))
+            return set(answer["ids"][0])
 
     def records(self) -> set[str]:
         """Return the ids of all records, read page by page.
@@ -99,6 +108,24 @@ class ChromaGeneration:
                     return found
                 found.update(page)
                 offset += len(page)
+
+    def vectors(self, text_hashes: Collection[str]) -> dict[str, Vector]:
+        """Return the vectors of some records, as the index holds them; unknown ids are left out.
+
+        Raises:
+            StoreUnavailableError: the index is broken.
+        """
+        import numpy as np  # noqa: PLC0415 - beside chromadb, which imports it anyway
+
+        found: dict[str, Vector] = {}
+        ordered = sorted(text_hashes)
+        with _broken_index():
+            for start in range(0, len(ordered), BATCH):
+                page = ordered[start : start + BATCH]
+                answer = self._collection.get(ids=page, include=["embeddings"])
+                rows = np.asarray(answer["embeddings"], dtype="<f4")
+                found.update(zip(answer["ids"], (row.tobytes() for row in rows), strict=True))
+        return found
 
     def write(self, records: Sequence[tuple[str, Vector]]) -> None:
         """Insert records.
@@ -132,7 +159,9 @@ class ChromaGeneration:
             StoreUnavailableError: the index refused.
         """
         threshold = max(MIN_SYNC_THRESHOLD, changes)
-        with _broken_index():
+        with _broken_index(), warnings.catch_warnings():
+            # That the collection has no embedding function is what it warns of.
+            warnings.simplefilter("ignore", DeprecationWarning)
             self._collection.modify(configuration={"hnsw": {"sync_threshold": threshold}})
 
     def close(self) -> None:
@@ -180,6 +209,23 @@ def open_generation(path: Path, collection: str) -> ChromaGeneration:
                 shutil.rmtree(shadow, ignore_errors=True)
             raise
         return ChromaGeneration(client, found, shadow)
+
+
+def link_again(path: Path, collection: str, records: Sequence[tuple[str, Vector]]) -> None:
+    """Write records once more that no query reaches: that links most of them into the graph.
+
+    Raises:
+        StoreUnavailableError: the index is broken.
+    """
+    # Too few would not reach the threshold, and every reader would persist them.
+    times = 1 if len(records) >= MIN_SYNC_THRESHOLD else MIN_SYNC_THRESHOLD
+    opened = open_generation(path, collection)
+    opened.persist_after(times * len(records))
+    opened.close()
+    opened = open_generation(path, collection)
+    for _ in range(times):
+        opened.write(records)
+    opened.close()
 
 
 def copy_generation(source: Path, target: Path) -> None:
