@@ -14,10 +14,12 @@ EXTENSION := doxtr_rag/pi_extension
 EXTENSION_STAMP := $(EXTENSION)/node_modules/.installed
 SOAK_STEPS ?= 40
 SOAK_RUNS ?= 50
+SOAK_KILLS ?= 210
+SOAK_SERVER_KILLS ?= 40
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fast qa lint mypy fmt docs clean bench bench-agents soak verifier dox-build \
+.PHONY: help setup demo test fast qa lint mypy fmt docs clean bench bench-agents bench-scale soak durability verifier dox-build \
 	sphinx-versions sphinx92 tsc tstest xlang pi-e2e
 
 help:  ## show this list
@@ -34,11 +36,11 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## index Sphinx's own documentation and ask it three questions
 	@$(BIN)/python tools/demo.py
 
-test: $(STAMP)  ## run every test that needs no GPU (COVERAGE=1 measures coverage too)
-	@$(PYTEST) -q -m "not gpu" $(COVERAGE_ARGS) $(PYTEST_ARGS)
+test: $(STAMP)  ## run the tests that need no GPU; make durability has the rest (COVERAGE=1: coverage too)
+	@$(PYTEST) -q -m "not gpu and not durability" $(COVERAGE_ARGS) $(PYTEST_ARGS)
 
 fast: $(STAMP)  ## run the tests that take seconds
-	@$(PYTEST) -q -m "not gpu and not slow and not corpus" $(PYTEST_ARGS)
+	@$(PYTEST) -q -m "not gpu and not slow and not corpus and not durability" $(PYTEST_ARGS)
 
 qa: lint tsc tstest  ## the whole gate: lint, types, import contracts, tests with coverage
 	@$(MAKE) --no-print-directory test COVERAGE=1
@@ -96,9 +98,17 @@ bench: $(STAMP)  ## measure build and search on this machine
 bench-agents: $(STAMP) $(EXTENSION_STAMP)  ## measure searches through the server beside raw Chroma queries
 	@$(BIN)/python benchmarks/agents.py $(BENCH_ARGS)
 
+bench-scale: $(STAMP)  ## measure a store of 1,000, 10,000 and 100,000 chunks (half an hour)
+	@$(BIN)/python benchmarks/scale.py $(BENCH_ARGS)
+
 soak: $(STAMP)  ## edit, kill and rebuild at random for a while, then compare with a clean build
 	@CONVERGENCE_STEPS=$(SOAK_STEPS) CONVERGENCE_RUNS=$(SOAK_RUNS) \
 		$(PYTEST) -q tests/test_convergence.py $(PYTEST_ARGS)
+	@DURABILITY_KILLS=$(SOAK_KILLS) DURABILITY_SERVER_KILLS=$(SOAK_SERVER_KILLS) \
+		$(PYTEST) -q tests/durability $(PYTEST_ARGS)
+
+durability: $(STAMP)  ## kill 30 runs, fill disks and race processes (DURABILITY_SEED, DURABILITY_CASE)
+	@$(PYTEST) -q tests/durability $(PYTEST_ARGS)
 
 clean:  ## remove everything that make made in the checkout
 	rm -rf $(VENV) .cache .doxtr .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
