@@ -47,16 +47,10 @@ def host(
         PortTakenError: no port can be had.
         StoreUnavailableError: its addresses cannot be written.
     """
-    stores = {
-        name: _store(project, scope, name)
-        for scope, name in STORE_NAMES.items()
-        if base.stores[name].is_embedded
-    }
+    stores = _stores(project, base)
     listeners = _listeners(project, base)
-    endpoints = replace(
-        _placed(base, {name: port_of(listener) for name, listener in listeners.items()}),
-        lock=lock.identity(),
-    )
+    ports = {name: port_of(listener) for name, listener in listeners.items()}
+    endpoints = replace(_placed(base, ports), lock=lock.identity())
     threads, token = Threads(), make_token()
     model = model_host(project.profile, project.folders, project.settings.device)
     apps = _apps(endpoints, stores, threads)
@@ -132,6 +126,15 @@ def _listeners(project: Project, base: Endpoints) -> dict[str, socket.socket]:
         kept = [other for key, other in configured.items() if key != name]
         found[name] = bind(wanted, first_free, kept)
     return found
+
+
+def _stores(project: Project, base: Endpoints) -> dict[str, ServedStore]:
+    """Return the stores that lie here; one on a Chroma server is asked there."""
+    return {
+        name: _store(project, scope, name)
+        for scope, name in STORE_NAMES.items()
+        if base.stores[name].is_embedded
+    }
 
 
 def _store(project: Project, scope: Scope, name: str) -> ServedStore:
