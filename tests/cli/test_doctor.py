@@ -4,7 +4,8 @@ import json
 import shutil
 
 import pytest
-from sphinx_project import Page, Project, build
+from loopback import free_ports, port_settings
+from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag import bootstrap
 from doxtr_rag.cli.main import main
@@ -27,7 +28,7 @@ PAGES = {
 @pytest.fixture(scope="module")
 def built(tmp_path_factory, tiny_model_dir):
     root = tmp_path_factory.mktemp("doctor") / "work"
-    Project(PAGES).write(root)
+    Project(PAGES, port_settings(free_ports(3))).write(root)
     assert build(root).status == 0
     return root
 
@@ -153,7 +154,8 @@ def test_beside_a_reader_that_has_the_index_open(doctor, root):
         assert reader.degradations() == []
 
 
-def test_beside_a_running_server(doctor, root):
+def test_beside_a_running_server(doctor, root, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", child_environment()["PYTHONPATH"])
     project = bootstrap.find_project(None)
     bootstrap.start_detached(project)
     try:

@@ -1,7 +1,7 @@
 import pytest
 from store_samples import chunk, ids, publish
 
-from doxtr_rag.storage import open_reader
+from doxtr_rag.storage import lexical, open_reader
 from doxtr_rag.storage.lexical import FieldWeights, match_expression
 
 
@@ -70,3 +70,27 @@ def test_scores_fall_and_ties_go_to_the_smaller_id(store, reader):
 
 def test_no_word_asks_nothing():
     assert match_expression("... !!") is None
+
+
+@pytest.mark.parametrize("common", [0, 20, 10_000])
+def test_common_words_change_no_best_hit(store, reader, monkeypatch, common):
+    """Ranking through the rare words alone gives what ranking every chunk gives."""
+    texts = [f"sphinx text {'zebra ' * (n % 7 == 0)}{n}" for n in range(60)]
+    publish(store, [chunk(f"n{n:03}", text) for n, text in enumerate(texts)])
+
+    def best(limit):
+        monkeypatch.setattr(lexical, "COMMON", limit)
+        return [(h.chunk_id, round(h.score, 9)) for h in reader.lexical("sphinx zebra text", 5)]
+
+    assert len(best(common)) == 5
+    assert best(common) == best(10_000)
+
+
+def test_chunks_with_common_words_alone_are_found_where_rare_ones_are_too_few(
+    store, reader, monkeypatch
+):
+    publish(store, [chunk(f"n{n:03}", f"sphinx {'zebra' * (n == 7)}{n}") for n in range(30)])
+    monkeypatch.setattr(lexical, "COMMON", 5)
+    found = [h.chunk_id for h in reader.lexical("sphinx zebra7", 5)]
+    assert len(found) == 5
+    assert found[0].endswith("n007")
