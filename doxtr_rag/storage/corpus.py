@@ -116,6 +116,13 @@ def read_state(database: Database) -> CorpusState:
     return CorpusState(*values)
 
 
+def read_revision(database: Database) -> int:
+    """Return what changes with every change of a chunk; 0 of a damaged corpus."""
+    with database.reading() as connection:
+        row = connection.execute("SELECT revision FROM meta").fetchone()
+    return int(row[0]) if row else 0
+
+
 def read_hashes(
     database: Database, project: str, origin: str, documents: Collection[str] | None
 ) -> dict[str, StoredHash]:

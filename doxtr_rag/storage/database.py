@@ -16,6 +16,8 @@ from doxtr_rag.storage.schema import CORPUS_FILE, migrate, require_readable
 from doxtr_rag.storage.sqlite_errors import foreseen_sqlite_errors
 
 BUSY_TIMEOUT_S = 30.0
+NO_ROOM = ("disk I/O error", "disk is full")
+"""What SQLite says of a file that it cannot make on a full disk."""
 
 # FULL, since the build cache counts on a commit and must never outlive it. Temporary tables stay
 # in memory, so that no text reaches a folder that is not ours.
@@ -82,7 +84,7 @@ class FrozenDatabase(Database):
             stamp = _stamp(self.path)
             if stamp != self._seen:
                 self._connection.close()
-                self._connection = _connect(self.path, "immutable=1")
+                self._connection = _live_connection(self.path) or _connect(self.path, "immutable=1")
                 self._seen = stamp
             yield self._connection
 
@@ -160,20 +162,46 @@ def _is_there(path: Path) -> bool:
 
 
 def _open_live_or_frozen(path: Path) -> Database:
+    connection = _live_connection(path)
+    return FrozenDatabase(path) if connection is None else Database(path, connection)
+
+
+def _live_connection(path: Path) -> sqlite3.Connection | None:
+    """Return a connection that sees every commit; None where only a frozen file can be read.
+
+    Raises:
+        sqlite3.Error: the file cannot be read at all.
+    """
+    _undo_half_a_transaction(path)
     connection = _connect(path, "mode=ro")
     try:
         connection.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
         connection.close()
-        # On a read-only medium a corpus in WAL mode opens only as immutable. A log beside it
-        # would be ignored then, and with it the latest commits.
-        if os.access(path.parent, os.W_OK) or _size(path.with_name(path.name + "-wal")):
+        # A corpus in WAL mode has files beside it: without the right or the room for them it opens
+        # only as immutable. A log would be ignored then, and with it the latest commits.
+        has_no_room = any(said in str(error) for said in NO_ROOM)
+        if (os.access(path.parent, os.W_OK) and not has_no_room) or _size(_log(path)):
             raise
-        return FrozenDatabase(path)
+        return None
     except sqlite3.DatabaseError:
         connection.close()
         raise
-    return Database(path, connection)
+    return connection
+
+
+def _undo_half_a_transaction(path: Path) -> None:
+    """Finish what was killed while it made a corpus, before there was a log: SQLite undoes it.
+
+    Raises:
+        sqlite3.Error: the file cannot be read at all.
+    """
+    if path.with_name(path.name + "-journal").exists() and os.access(path.parent, os.W_OK):
+        connection = _connect(path, "mode=rw")
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+        finally:
+            connection.close()
 
 
 def _connect(path: Path, options: str, wait_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection:
@@ -186,9 +214,13 @@ def _connect(path: Path, options: str, wait_s: float = BUSY_TIMEOUT_S) -> sqlite
     )
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def _stamp(path: Path) -> tuple[int, int, int, int]:
     status = path.stat()
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
+    return (status.st_ino, status.st_mtime_ns, status.st_size, _size(_log(path)))
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
 def _size(path: Path) -> int:

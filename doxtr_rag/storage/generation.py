@@ -151,7 +151,11 @@ def remove_others(folder: Path, keep: str) -> None:
     with foreseen_os_errors(index):
         if index.is_dir():
             for stale in index.iterdir():
-                if stale.is_dir() and stale.name != keep:
+                if not stale.is_dir():
+                    # Beside the lock, what SQLite had no time to delete.
+                    if stale.name != WRITER_LOCK:
+                        stale.unlink(missing_ok=True)
+                elif stale.name != keep:
                     shutil.rmtree(stale)
         for draft in folder.glob(f"{CURRENT_FILE}.*"):
             draft.unlink()

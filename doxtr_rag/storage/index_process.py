@@ -41,8 +41,14 @@ class IndexChange:
 
 
 def main(folders: Sequence[str]) -> list[str]:
-    """Refresh the index of each store and return why some could not be."""
+    """Refresh the index of each store and return why some could not be.
+
+    What SQLite lays aside while it works goes beside the first index: another folder may be full,
+    or open to others. So the private store comes first.
+    """
     os.umask(0o077)
+    if folders:
+        os.putenv("SQLITE_TMPDIR", str(Path(folders[0], generation.INDEX_FOLDER)))
     reasons = [_failure(Path(folder)) for folder in folders]
     return [reason for reason in reasons if reason]
 

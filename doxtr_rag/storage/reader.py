@@ -19,6 +19,7 @@ from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage import corpus, exact, generation, lexical
 from doxtr_rag.storage.corpus import CorpusState
 from doxtr_rag.storage.database import Database, open_existing, open_for_reading
+from doxtr_rag.storage.index_check import MAX_UNREACHABLE
 from doxtr_rag.storage.lexical import FieldWeights
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 FLOAT_BYTES = 4
 NEAR_NAMES = 5
+POOL_TRIES = 5
+"""A commit between two statements of one answer tears it apart: then it is made again."""
+
 STALE = Degradation(
     "index_dirty",
     "the index is behind the corpus, every vector was compared instead: run sphinx-build",
@@ -83,6 +87,14 @@ class StoreReader:
             ParityError: the question was embedded by another model.
             StoreError: the corpus cannot be read.
         """
+        for _ in range(POOL_TRIES):
+            revision = corpus.read_revision(self._database)
+            found = self._pools(request)
+            if corpus.read_revision(self._database) == revision:
+                break
+        return found
+
+    def _pools(self, request: PoolRequest) -> Pools:
         state = corpus.read_state(self._database)
         held = _held(state)
         if held is not None and held != request.fingerprint:
@@ -205,7 +217,11 @@ class StoreReader:
             index = self._open(state)
             if len(index.records()) != wanted or index.count() != wanted:
                 raise StoreUnavailableError(f"{self.folder}: the index lacks vectors")
-            index.reachable(state.dimension, wanted)
+            lost = wanted - index.reachable(state.dimension, wanted)
+            if lost > MAX_UNREACHABLE * wanted:
+                raise StoreUnavailableError(
+                    f"{self.folder}: {lost} of {wanted} vectors cannot be reached through the index"
+                )
 
     def close(self) -> None:
         """Let go of the index and the corpus."""
