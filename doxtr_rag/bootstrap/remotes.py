@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project
+from doxtr_rag.core.errors import ConfigError
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage.remote import RemoteAccess, RemoteAddress, RemoteReader
 
@@ -21,17 +22,24 @@ def remote_address(project: Project, scope: Scope) -> RemoteAddress | None:
     """Return where the Chroma server of a store is; None when the store is embedded.
 
     Raises:
-        ConfigError: the address is none, or no profile has the project's name for it.
+        ConfigError: the address is none, or was found in a folder that came from elsewhere.
     """
-    uri = project.settings.server_uri(scope)
+    settings = project.settings
+    uri = settings.server_uri(scope)
     if uri is None:
         return None
-    return RemoteAddress.of_uri(
+    address = RemoteAddress.of_uri(
         uri,
-        tenant=project.settings.store_tenant,
-        database=project.settings.database(scope),
+        tenant=settings.store_tenant,
+        database=settings.database(scope),
         collection=project.profile.collection,
     )
+    if settings.is_foreign and not address.is_loopback:
+        raise ConfigError(
+            f"{settings.state_dir} was written elsewhere and names {address.origin}, which is told "
+            "nothing before you confirm it: run sphinx-build here, or name the conf.py with --conf"
+        )
+    return address
 
 
 def remote_access(project: Project, scope: Scope) -> RemoteAccess:

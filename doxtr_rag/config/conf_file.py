@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,9 @@ def load_settings(path: Path, environment: Environment | None = None) -> Project
             f"{path} cannot be read ({error}): build the documentation again"
         ) from error
     settings = ProjectSettings.from_json(text, root=path.absolute().parent.parent.resolve())
-    return settings.overridden(environment or Environment())
+    is_foreign = settings.written_in != _folder_mark(path.parent)
+    settings = settings.overridden(environment or Environment())
+    return replace(settings, written_in="", is_foreign=is_foreign)
 
 
 def save_settings(settings: ProjectSettings) -> Path:
@@ -170,9 +172,9 @@ def save_settings(settings: ProjectSettings) -> Path:
         StoreUnavailableError: the folder cannot be written.
     """
     file = settings.state_dir / SETTINGS_NAME
-    text = settings.to_json()
     try:
-        prepare_state_dir(settings.root)
+        folder = prepare_state_dir(settings.root)
+        text = replace(settings, written_in=_folder_mark(folder)).to_json()
         if not file.is_file() or file.read_bytes() != text.encode():
             replace_text(file, text)
     except OSError as error:
@@ -180,6 +182,12 @@ def save_settings(settings: ProjectSettings) -> Path:
             f"{file} cannot be written ({error.strerror}): check the folder's permissions and space"
         ) from error
     return file
+
+
+def _folder_mark(folder: Path) -> str:
+    """Return what no copy of a folder shares with it, and nobody who packs one can know."""
+    status = folder.stat()
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def prepare_state_dir(root: Path) -> Path:

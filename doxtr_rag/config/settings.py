@@ -64,7 +64,9 @@ class ProjectSettings:
 
     `project` is its namespace in every store. `sharing_undeclared` says that nobody declared what
     may be shared, so that nothing is. `profile` names the embedding profile. A store with the
-    address of a server is in http mode: its folder holds the corpus alone.
+    address of a server is in http mode: its folder holds the corpus alone. `written_in` is device
+    and inode of the state folder that these were written to, and `is_foreign` says that they were
+    read from another one: a copy, or what somebody packed.
     """
 
     root: Path
@@ -99,6 +101,8 @@ class ProjectSettings:
     store_tenant: str
     shared_store_database: str
     local_store_database: str
+    written_in: str = ""
+    is_foreign: bool = False
 
     @property
     def state_dir(self) -> Path:
@@ -149,7 +153,7 @@ class ProjectSettings:
     def to_json(self) -> str:
         """Return the settings as JSON; paths below the root are relative to it."""
         fields: dict[str, Any] = {f.name: getattr(self, f.name) for f in dc.fields(self)}
-        del fields["root"]
+        del fields["root"], fields["is_foreign"]
         for name in PATHS:
             fields[name] = self._portable(fields[name])
         fields["source_roots"] = [self._portable(folder) for folder in self.source_roots]

@@ -1,5 +1,7 @@
 import dataclasses as dc
 import os
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -116,6 +118,19 @@ def test_saved_settings_are_found_from_any_folder_below(settings):
     assert load_settings(file) == settings
     changed = load_settings(file, read_environment({"DOXTR_RAG_SHARED_PORT": "9001"}))
     assert changed == dc.replace(settings, shared_port=9001)
+
+
+def test_a_copy_of_a_folder_is_known_as_one(settings, tmp_path):
+    """So that an address in it, which anybody may have packed, is not simply asked."""
+    file = save_settings(settings)
+    assert not load_settings(file).is_foreign
+    copy = tmp_path / "copy"
+    shutil.copytree(settings.root, copy)
+    assert load_settings(copy / ".doxtr" / file.name).is_foreign
+    text = file.read_text()
+    for forged in ('"written_in": ""', '"written_in": "1:2", "is_foreign": false'):
+        file.write_text(re.sub(r'"written_in": "[^"]*"', forged, text))
+        assert load_settings(file).is_foreign
 
 
 def test_nothing_is_found_without_a_build(tmp_path):
