@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+_NO_NAMELESS_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT)
 
 
 def is_writable(folder: Path) -> bool:
@@ -26,10 +27,20 @@ def _refusal(folder: Path) -> int:
     try:
         while not place.exists() and place != place.parent:
             place = place.parent
-        probe = place / f".writable-{secrets.token_hex(8)}"
-        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.close(_nameless_file(place))
     except OSError as error:
         return error.errno or errno.EIO
-    os.close(descriptor)
-    probe.unlink(missing_ok=True)
     return 0
+
+
+def _nameless_file(folder: Path) -> int:
+    """Open a new file that no kill can leave behind, where the file system has such files."""
+    try:
+        return os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in _NO_NAMELESS_FILES:
+            raise
+    probe = folder / f".writable-{secrets.token_hex(8)}"
+    descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    probe.unlink(missing_ok=True)
+    return descriptor
