@@ -35,8 +35,10 @@ def _refusal(folder: Path) -> int:
 
 def _nameless_file(folder: Path) -> int:
     """Open a new file that no kill can leave behind, where the file system has such files."""
+    nameless = getattr(os, "O_TMPFILE", None)  # Linux alone has it
     try:
-        return os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        if nameless is not None:
+            return os.open(folder, os.O_WRONLY | nameless | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno not in _NO_NAMELESS_FILES:
             raise
