@@ -7,12 +7,12 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from doxtr_rag.core.errors import StoreUnavailableError
 from doxtr_rag.core.ports import DocumentRecord, RunMark
 from doxtr_rag.core.scope import Scope
+from doxtr_rag.storage.closing import Closing
 from doxtr_rag.storage.private_files import ensure_private, foreseen_os_errors, make_private_folder
 from doxtr_rag.storage.sqlite_errors import foreseen_sqlite_errors
 
@@ -41,7 +41,7 @@ COMMIT;
 """
 
 
-class BuildCache:
+class BuildCache(Closing):
     """Remembers runs in one SQLite file of its own."""
 
     def __init__(self, path: Path) -> None:
@@ -141,17 +141,6 @@ class BuildCache:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def __enter__(self) -> BuildCache:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         with foreseen_sqlite_errors(self._path):

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from doxtr_rag.core.addressing import document_matcher
@@ -17,6 +16,7 @@ from doxtr_rag.core.ports import Degradation, DocumentText, PoolRequest, Pools
 from doxtr_rag.core.ranking import Hit, best_sections, reciprocal_rank_fusion
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage import corpus, exact, generation, lexical
+from doxtr_rag.storage.closing import Closing
 from doxtr_rag.storage.corpus import CorpusState
 from doxtr_rag.storage.database import Database, open_existing, open_for_reading
 from doxtr_rag.storage.index_check import MAX_UNREACHABLE
@@ -38,7 +38,7 @@ STALE = Degradation(
 )
 
 
-class StoreReader:
+class StoreReader(Closing):
     """Searches one store while others write it; methods may be called from any thread."""
 
     def __init__(
@@ -228,17 +228,6 @@ class StoreReader:
         with self._index_lock:
             self._drop_index()
         self._database.close()
-
-    def __enter__(self) -> StoreReader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _by_index(
         self, state: CorpusState, vector: Vector, top_k: int

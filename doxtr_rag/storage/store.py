@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from doxtr_rag.core.documents import ScopedChunk, StoredHash, Vector
 from doxtr_rag.core.errors import StoreLockedError, StoreUnavailableError
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage import corpus, generation, lexical, publication
+from doxtr_rag.storage.closing import Closing
 from doxtr_rag.storage.database import open_for_writing
 from doxtr_rag.storage.guard import ScopeGuard
 from doxtr_rag.storage.index_refresh import refresh_folders
@@ -17,7 +17,7 @@ from doxtr_rag.storage.ledger import RunLedger
 from doxtr_rag.storage.stats import StoreStats, stats
 
 
-class EmbeddedStore:
+class EmbeddedStore(Closing):
     """The chunks of one scope in one folder; the caller holds the folder's `StoreLock`."""
 
     def __init__(self, folder: Path, scope: Scope, name: str) -> None:
@@ -206,17 +206,6 @@ class EmbeddedStore:
     def close(self) -> None:
         """Let go of the corpus file."""
         self._database.close()
-
-    def __enter__(self) -> EmbeddedStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _erase_if_pending(self) -> None:
         state = corpus.read_state(self._database)

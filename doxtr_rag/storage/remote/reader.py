@@ -6,7 +6,6 @@ import hashlib
 from array import array
 from collections.abc import Sequence
 from itertools import islice
-from types import TracebackType
 from typing import Any
 
 from doxtr_rag.core.addressing import document_matcher
@@ -21,6 +20,7 @@ from doxtr_rag.core.errors import (
 from doxtr_rag.core.ports import Degradation, DocumentText, PoolRequest, Pools
 from doxtr_rag.core.ranking import Hit
 from doxtr_rag.core.scope import Scope
+from doxtr_rag.storage.closing import Closing
 from doxtr_rag.storage.remote.address import RemoteAccess, RemoteAddress
 from doxtr_rag.storage.remote.adoption import vector_of
 from doxtr_rag.storage.remote.collection import CollectionHead, Record, RemoteCollection
@@ -38,7 +38,7 @@ READ = ("documents", "metadatas")
 TITLE_SEPARATOR = " > "
 
 
-class RemoteReader:
+class RemoteReader(Closing):
     """Searches one collection of a server; methods may be called from any thread."""
 
     def __init__(
@@ -186,17 +186,6 @@ class RemoteReader:
     def close(self) -> None:
         """Let go of the connections."""
         self._connection.close()
-
-    def __enter__(self) -> RemoteReader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _opened(self) -> tuple[RemoteCollection, CollectionHead]:
         """Look the collection up, each time: another may have taken its name."""
