@@ -121,6 +121,20 @@ def test_what_turned_private_and_cannot_be_withdrawn_is_no_green_run(root, share
     assert not [text for _, text in content(shared).values() if b"Open port 8000" in text]
 
 
+def test_what_turned_shared_stays_findable_until_it_can_be_shared(
+    root, shared, capsys, monkeypatch
+):
+    write(root, shared, changed(notes=Page("Notes", [("Plan", "Nobody may see the plan.")])))
+    with read_only(shared):
+        assert build(root).status == 0
+        assert "Nobody may see the plan." in texts(root, "plan", capsys, monkeypatch)
+    assert build(root).status == 0
+    monkeypatch.chdir(root)
+    main(["search", "plan", "--json"])
+    hits = json.loads(capsys.readouterr().out)["data"]["hits"]
+    assert [h["store"] for h in hits if "the plan" in h["text"]] == ["shared"]
+
+
 def test_a_full_disk_is_no_reading_only(tmp_path):
     root, drive = tmp_path / "work", tmp_path / "drive"
     with disks.disk_at(drive) as disk:

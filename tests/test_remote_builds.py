@@ -2,12 +2,9 @@
 
 import json
 import shutil
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from chroma_server import chroma_server
+from chroma_server import Fault, chroma_server, faulty_proxy
 from loopback import free_ports, port_settings
 from sphinx_project import Page, Project, build, child_environment
 
@@ -113,6 +110,41 @@ def test_what_turns_private_is_gone_from_the_server(root, server, capsys, monkey
     assert not [text for store, text in found if store == "shared" and "8000" in text]
 
 
+def test_what_could_not_be_withdrawn_before_a_move_is_told_with_the_old_address(
+    root, server, tmp_path
+):
+    server.stop()
+    private = Page("Guide", PAGES["guide"].sections, scope="LOCAL_PRIVATE")
+    write(root, server, PAGES | {"guide": private})
+    assert build(root).status != 0
+    with chroma_server(tmp_path / "other") as other:
+        write(root, other, PAGES | {"guide": private})
+        moved = build(root)
+    assert moved.status == 0
+    assert f"may still be at {server.uri} (" in moved.warnings
+
+
+def test_a_server_that_refuses_writes_is_only_searched(root, server, capsys, monkeypatch):
+    with faulty_proxy(server) as proxy:
+        proxy.judge = lambda seen: Fault(405) if is_change(seen) else None
+        write(root, proxy, PAGES | {"guide": Page("Guide", [("Ports", "Open port 9000.")])})
+        done = build(root)
+        assert (done.status, done.warnings) == (0, "")
+        assert done.output.count("is read-only: shared ingestion is skipped") == 1
+        found, degraded = hits(root, "which port is open", capsys, monkeypatch)
+        assert ("shared", "Open port 8000 for the server.") in found
+        assert degraded == []
+        private = Page("Guide", PAGES["guide"].sections, scope="LOCAL_PRIVATE")
+        write(root, proxy, PAGES | {"guide": private})
+        left = build(root)
+        assert left.status != 0
+        assert "private by now (guide)" in left.warnings
+
+
+def is_change(seen):
+    return seen.method != "GET" and seen.name not in ("POST get", "POST query")
+
+
 def test_a_fresh_machine_embeds_nothing_that_the_server_has(root):
     shutil.rmtree(root / ".doxtr")
     shutil.rmtree(root / "_build")
@@ -144,35 +176,10 @@ def test_status_tells_of_a_store_on_a_server(root, server, capsys, monkeypatch):
     assert server.uri in capsys.readouterr().out
 
 
-class Refuse(BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        """Say nothing."""
-
-    def refuse(self):
-        self.send_response(401)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    do_GET = do_POST = do_PUT = refuse  # noqa: N815 - the names it looks for
-
-
-@contextmanager
-def refusal(port):
-    listener = ThreadingHTTPServer(("127.0.0.1", port), Refuse)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join(5)
-
-
 def test_a_wrong_token_is_said_with_the_variable(root, server):
-    """A proxy answers 401 in the place of the server."""
-    server.stop()
-    with refusal(server.port):
+    with faulty_proxy(server) as proxy:
+        proxy.judge = lambda _: Fault(401)
+        write(root, proxy)
         done = build(root)
     assert done.status != 0
     assert "DOXTR_RAG_SHARED_STORE_HEADERS" in done.warnings

@@ -278,3 +278,17 @@ def test_a_model_here_goes_on_where_the_lent_one_stopped(error):
     found = dict(pair for batch in lent.embed(texts) for pair in batch)
     assert found == {at: own.embed_query(text) for at, text in enumerate(texts)}
     assert lent.embed_query("four") == own.embed_query("four")
+
+
+def test_without_a_list_of_open_files_the_server_itself_says_which_process_it_is(
+    root, tmp_path, monkeypatch
+):
+    """As on systems without /proc."""
+    first = start(root)
+    monkeypatch.setattr("doxtr_rag.bootstrap.serving.OPEN_FILES", tmp_path / "none")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("socket.gethostname", lambda: "another")
+        with pytest.raises(ServerGoneError, match="cannot end it"):
+            bootstrap.stop(project_of(root))
+    assert is_running(first.pid)
+    assert bootstrap.stop(project_of(root)) == first.pid

@@ -11,7 +11,7 @@ from threading import Lock
 from doxtr_rag.bootstrap.lending import connect, query_embedder
 from doxtr_rag.bootstrap.pages import BuiltPages, document_url, file_stamp, page_url
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project
-from doxtr_rag.bootstrap.remotes import remote_reader
+from doxtr_rag.bootstrap.remotes import searchable
 from doxtr_rag.config.conf_file import SETTINGS_NAME
 from doxtr_rag.core.documents import StoredChunk
 from doxtr_rag.core.errors import StoreError
@@ -20,7 +20,7 @@ from doxtr_rag.core.scope import Scope
 from doxtr_rag.retrieval.retriever import Retriever
 from doxtr_rag.servers.client import JsonClient, ServedStore
 from doxtr_rag.servers.endpoints import FILE_NAME, TOKEN_NAME
-from doxtr_rag.storage import corpus_stamp, open_reader
+from doxtr_rag.storage import corpus_stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,9 @@ def knowledge_base(project: Project, scopes: Sequence[Scope]) -> Iterator[Knowle
     """
     with ExitStack() as stack:
         client = connect(project)
-        failures: list[StoreError] = []
-        if client is None:
-            stores, failures = _readers(project, scopes, stack)
-        else:
+        if client is not None:
             stack.callback(client.close)
-            stores = [_served(project, scope, client, stack) for scope in scopes]
+        stores, failures = _opened(project, scopes, client, stack)
         asked = Retriever(
             fingerprint=project.profile.fingerprint,
             embedder=cache(lambda: query_embedder(project, client, stack)),
@@ -69,34 +66,24 @@ def knowledge_base(project: Project, scopes: Sequence[Scope]) -> Iterator[Knowle
         yield KnowledgeBase(asked, stores, BuiltPages(project), client)
 
 
-def _served(
-    project: Project, scope: Scope, client: JsonClient, stack: ExitStack
-) -> SearchableStore:
-    """Return a store that our server has, or that a Chroma server has and ours has not."""
-    reader = remote_reader(project, scope)
-    if reader is None:
-        return ServedStore(client, STORE_NAMES[scope], scope)
-    return stack.enter_context(reader)
-
-
-def _reader(project: Project, scope: Scope, stack: ExitStack) -> SearchableStore:
-    remote = remote_reader(project, scope)
-    if remote is not None:
-        return stack.enter_context(remote)
-    folder = project.settings.store_path(scope)
-    return stack.enter_context(open_reader(folder, scope, STORE_NAMES[scope]))
-
-
-def _readers(
-    project: Project, scopes: Sequence[Scope], stack: ExitStack
+def _opened(
+    project: Project, scopes: Sequence[Scope], client: JsonClient | None, stack: ExitStack
 ) -> tuple[list[SearchableStore], list[StoreError]]:
+    """Return the stores that can be asked, and why others cannot."""
     stores: list[SearchableStore] = []
     failures: list[StoreError] = []
     for scope in scopes:
+        is_ours = project.settings.server_uri(scope) is None
+        if client is not None and is_ours:
+            stores.append(ServedStore(client, STORE_NAMES[scope], scope))
+            continue
         try:
-            stores.append(_reader(project, scope, stack))
+            reader = searchable(project, scope)
         except StoreError as error:
             failures.append(error)
+        else:
+            stack.callback(reader.close)
+            stores.append(reader)
     if not stores:
         raise failures[0]
     return stores, failures

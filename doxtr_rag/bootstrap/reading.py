@@ -12,7 +12,7 @@ from typing import TypeVar
 from doxtr_rag.bootstrap.index_health import check_indexes
 from doxtr_rag.bootstrap.pages import read_cached
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project, model
-from doxtr_rag.bootstrap.remotes import ONE_SERVER, is_one_server, remote_reader
+from doxtr_rag.bootstrap.remotes import ONE_SERVER, is_one_server, remote_reader, searchable
 from doxtr_rag.bootstrap.retrying import SPHINX_ORIGIN
 from doxtr_rag.bootstrap.runs_seen import FailureSeen, RunSeen, seen_ledger
 from doxtr_rag.core.errors import (
@@ -26,8 +26,7 @@ from doxtr_rag.core.ports import Degradation, DocumentRecord, Embedder
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.embedding import weights
 from doxtr_rag.retrieval.health import Check, probe
-from doxtr_rag.storage import StoreStats, open_reader, stats
-from doxtr_rag.storage.remote import RemoteReader
+from doxtr_rag.storage import StoreStats, stats
 
 T = TypeVar("T")
 
@@ -80,14 +79,17 @@ def _stats(project: Project, scope: Scope) -> StoreStats | None:
         found = stats(project.settings.store_path(scope))
     except IndexNotBuiltError:
         return None
-    remote = remote_reader(project, scope)
-    return found if remote is None else replace(found, index=_index_there(remote))
+    if project.settings.server_uri(scope) is None:
+        return found
+    return replace(found, index=_index_there(project, scope))
 
 
-def _index_there(remote: RemoteReader) -> str:
+def _index_there(project: Project, scope: Scope) -> str:
     try:
-        with remote:
-            remote.count()
+        remote = remote_reader(project, scope)
+        if remote is not None:
+            with remote:
+                remote.count()
     except DoxtrRagError as error:
         return error.kind
     return "ready"
@@ -141,12 +143,11 @@ def _diagnose(project: Project) -> list[Check]:
 
 
 def _probed(project: Project, scope: Scope, embedder: Embedder) -> Check:
-    folder, name = project.settings.store_path(scope), STORE_NAMES[scope]
     try:
-        with remote_reader(project, scope) or open_reader(folder, scope, name) as reader:
+        with searchable(project, scope) as reader:
             return probe(reader, embedder)
     except DoxtrRagError as error:
-        return Check(name, error.kind, str(error))
+        return Check(STORE_NAMES[scope], error.kind, str(error))
 
 
 def _all_stats(project: Project) -> Iterator[StoreStats | None]:

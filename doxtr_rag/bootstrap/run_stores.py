@@ -9,10 +9,16 @@ from typing import TypeAlias
 
 from doxtr_rag.bootstrap.locking import BUILD_WAIT_S, Say, locked
 from doxtr_rag.bootstrap.project import STORE_NAMES, Project
-from doxtr_rag.bootstrap.remotes import ONE_SERVER, is_one_server, remote_access, remote_address
+from doxtr_rag.bootstrap.remotes import (
+    ONE_SERVER,
+    is_one_server,
+    remote_access,
+    remote_address,
+    searchable,
+)
 from doxtr_rag.core.documents import Harvest
 from doxtr_rag.core.errors import IndexNotBuiltError, StoreError, StoreReadOnlyError
-from doxtr_rag.core.ports import ChunkStore
+from doxtr_rag.core.ports import ChunkStore, Progress
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.indexing.withdrawal import privacy
 from doxtr_rag.storage import (
@@ -20,7 +26,6 @@ from doxtr_rag.storage import (
     RunLedger,
     SkippedStore,
     is_read_only,
-    open_reader,
     open_store,
     refresh_indexes,
 )
@@ -58,30 +63,33 @@ class RunStores:
         Raises:
             StoreError: one of them could not be; the others were.
         """
-        written = (self.private, self.shared)
-        refresh_indexes(
-            [s for s in written if isinstance(s, EmbeddedStore) and s in outdated], collection
-        )
+        stale = [store for store in (self.private, self.shared) if store in outdated]
+        here = [store for store in stale if isinstance(store, EmbeddedStore)]
+        there = [store for store in stale if isinstance(store, RemoteStore)]
         failures: list[StoreError] = []
-        for store in written:
-            if isinstance(store, RemoteStore) and store in outdated:
-                try:
-                    store.refresh_index()
-                except StoreError as error:
-                    failures.append(error)
+        for refresh in (
+            lambda: refresh_indexes(here, collection),
+            *(s.refresh_index for s in there),
+        ):
+            try:
+                refresh()
+            except StoreError as error:
+                failures.append(error)
         if failures:
             raise failures[0]
 
 
-def open_run_stores(project: Project, stack: ExitStack, say: Say) -> RunStores:
+def open_run_stores(project: Project, stack: ExitStack, say: Say, progress: Progress) -> RunStores:
     """Lock and open both stores, the private one first so that no two builds wait in a circle.
+
+    `progress` is told how far an upload is.
 
     Raises:
         StoreLockedError: another process owns a store for longer than a build waits.
         StoreError: a store cannot be opened.
     """
-    private = stack.enter_context(own_store(project, Scope.LOCAL_PRIVATE, say))
-    stores = RunStores(private, _shared_store(project, stack, say))
+    private = stack.enter_context(own_store(project, Scope.LOCAL_PRIVATE, say, progress=progress))
+    stores = RunStores(private, _shared_store(project, stack, say, progress))
     if isinstance(stores.shared, SkippedStore):
         say(f"doxtr_rag: {stores.shared.reason}: shared ingestion is skipped")
     if is_one_server(project):
@@ -95,12 +103,14 @@ def open_run_stores(project: Project, stack: ExitStack, say: Say) -> RunStores:
     return stores
 
 
-def _shared_store(project: Project, stack: ExitStack, say: Say) -> WrittenStore | SkippedStore:
+def _shared_store(
+    project: Project, stack: ExitStack, say: Say, progress: Progress
+) -> WrittenStore | SkippedStore:
     scope = Scope.SHARED_ORG
     folder = project.settings.store_path(scope)
     if is_read_only(folder):
         return SkippedStore(scope, f"the shared store {folder} is read-only")
-    store = stack.enter_context(own_store(project, scope, say))
+    store = stack.enter_context(own_store(project, scope, say, progress=progress))
     if isinstance(store, RemoteStore) and not _lets_us_write(store):
         return SkippedStore(scope, f"the shared store at {store.address.origin} is read-only")
     return store
@@ -116,7 +126,11 @@ def _lets_us_write(store: RemoteStore) -> bool:
 
 @contextmanager
 def own_store(
-    project: Project, scope: Scope, say: Say, wait_s: float = BUILD_WAIT_S
+    project: Project,
+    scope: Scope,
+    say: Say,
+    wait_s: float = BUILD_WAIT_S,
+    progress: Progress | None = None,
 ) -> Iterator[WrittenStore]:
     """Open one store and hold its lock.
 
@@ -132,7 +146,7 @@ def own_store(
             store = stack.enter_context(open_store(folder, scope, name))
         else:
             access = remote_access(project, scope)
-            store = stack.enter_context(RemoteStore(folder, scope, name, address, access))
+            store = stack.enter_context(RemoteStore(folder, scope, name, address, access, progress))
         yield store
 
 
@@ -141,14 +155,14 @@ def require_nothing_left(project: Project, stores: RunStores, harvest: Harvest) 
 
     Raises:
         StoreReadOnlyError: naming the documents.
+        StoreError: the store cannot be asked.
     """
     if not isinstance(stores.shared, SkippedStore):
         return
     scope = Scope.SHARED_ORG
-    folder = project.settings.store_path(scope)
     private = privacy(harvest, {}).private
     try:
-        with open_reader(folder, scope, STORE_NAMES[scope]) as reader:
+        with searchable(project, scope) as reader:
             left = [d for d in sorted(private) if reader.document(f"{harvest.project}/{d}").chunks]
     except IndexNotBuiltError:
         return

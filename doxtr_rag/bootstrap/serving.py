@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -48,6 +49,9 @@ PUBLISHED_AGAIN_S = 2.0
 """A server looks after what it published more often than that."""
 
 POLL_S = 0.05
+OPEN_FILES = Path("/proc/self/fd")
+"""Where a system has it, it tells which files a process has open."""
+
 LOG_LINES_SHOWN = 5
 
 Say = Callable[[str], None]
@@ -209,8 +213,7 @@ def server_status(project: Project) -> ServerStatus | None:
         ServerGoneError: a process is this knowledge base's server, and does not answer as it.
     """
     state_dir = project.settings.state_dir
-    # This project's server, wherever DOXTR_RAG_ENDPOINTS leads questions.
-    here = replace(project, environment=replace(project.environment, endpoints=None))
+    here = _without_endpoints(project)
     deadline = time.monotonic() + PUBLISHED_AGAIN_S
     while True:
         holder = lock_holder(state_dir, LOCK_FILE)
@@ -230,6 +233,11 @@ def server_status(project: Project) -> ServerStatus | None:
             time.sleep(POLL_S)
         else:
             return ServerStatus(holder.pid, reached.endpoints, health)
+
+
+def _without_endpoints(project: Project) -> Project:
+    """Return the project as its own server has it, wherever DOXTR_RAG_ENDPOINTS leads questions."""
+    return replace(project, environment=replace(project.environment, endpoints=None))
 
 
 def _is_new(holder: LockHolder) -> bool:
@@ -261,7 +269,7 @@ def stop(project: Project) -> int | None:
     if holder is None:
         return None
     for number, patience_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, KILL_S)):
-        if not is_held_by(state_dir, LOCK_FILE, holder):
+        if not _is_process_here(project, holder):
             break
         with suppress(ProcessLookupError):
             os.kill(holder.pid, number)
@@ -271,6 +279,17 @@ def stop(project: Project) -> int | None:
     raise ServerGoneError(
         f"{holder} holds {state_dir / LOCK_FILE}, and this process cannot end it: end it there"
     )
+
+
+def _is_process_here(project: Project, holder: LockHolder) -> bool:
+    """Say whether the process that a lock names is the server, and one of this machine."""
+    if OPEN_FILES.is_dir():
+        return is_held_by(project.settings.state_dir, LOCK_FILE, holder)
+    try:
+        said = _health_of(reach(_without_endpoints(project)))
+    except DoxtrRagError:
+        return False
+    return holder.host == socket.gethostname() and said.get("pid") == holder.pid
 
 
 def _is_over(state_dir: Path, holder: LockHolder, patience_s: float) -> bool:

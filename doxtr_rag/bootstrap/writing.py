@@ -55,10 +55,14 @@ def ingest(
         DoxtrRagError: whatever the engine raises; the run ledger keeps it.
     """
     settings = project.settings
+
+    def told(phase: str, done: int, total: int) -> None:
+        monitor(phase, done, total)
+
     with ExitStack() as stack:
         stack.enter_context(_settings_left(settings))
         try:
-            stores = open_run_stores(project, stack, say)
+            stores = open_run_stores(project, stack, say, told)
         except DoxtrRagError as error:
             leak = _withdraw_alone(project, harvest, say)
             if leak:
@@ -72,10 +76,10 @@ def ingest(
         engine = _engine(project, model, stores, build_cache, monitor)
         with monitor.recorded(harvest.project, harvest.origin):
             report = engine.ingest(harvest)
+            require_nothing_left(project, stores, harvest)
             if monitor.is_begun or not (report.is_unchanged and report.is_complete):
                 monitor.finish(report.to_json(), is_complete=report.is_complete)
                 ledger.record_failures(harvest.project, harvest.origin, report.failures)
-        require_nothing_left(project, stores, harvest)
         if pages is not None:
             build_cache.set_value(PAGES_KEY, str(pages))
     return replace(report, warnings=tuple(stores.warnings))

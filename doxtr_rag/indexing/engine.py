@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from doxtr_rag.core.chunking import ChunkLimits, chunk_document
 from doxtr_rag.core.documents import (
@@ -196,7 +196,10 @@ class IngestionEngine:
         if scope in self._options.skipped:
             return NOTHING_TO_DO
         is_same_model = self._stores[scope].fingerprint() == self._model.fingerprint
-        return plan_chunks(run.routed[scope], stored, is_same_model=is_same_model)
+        plan = plan_chunks(run.routed[scope], stored, is_same_model=is_same_model)
+        # Nothing goes from here before it is where it belongs.
+        waiting = {s.chunk.chunk_id for kept in self._options.skipped for s in run.routed[kept]}
+        return replace(plan, deleted=tuple(i for i in plan.deleted if i not in waiting))
 
     def _withdraw_documents(self, run: _Run) -> None:
         """Take out of the shared store what can be told without a model.

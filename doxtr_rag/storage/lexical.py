@@ -88,7 +88,7 @@ def search(
 def _scores(
     connection: sqlite3.Connection, terms: Sequence[str], top_k: int, weights: FieldWeights
 ) -> list[tuple[int, float]]:
-    """Return the best rows and some more; its time grows with the rows that have a rare term."""
+    """Return the best rows with their ties; its time grows with the rows that have a rare term."""
     frequent = [_frequency(connection, term) > COMMON for term in terms]
     rare = [term for term, is_common in zip(terms, frequent, strict=True) if not is_common]
     common = [term for term, is_common in zip(terms, frequent, strict=True) if is_common]
@@ -96,11 +96,21 @@ def _scores(
     if rare and common:
         scores.update(_matches(connection, _any_of(rare), -1, weights))
     if len(scores) < top_k:
-        return _matches(connection, _any_of(terms), top_k + TIES, weights)
+        return _best(connection, _any_of(terms), top_k, weights)
     # A row with both kinds has its whole score here, since BM25 is a sum over the terms.
     both = f"({_any_of(rare)}) AND ({_any_of(common)})"
     scores.update(_matches(connection, both, -1, weights))
-    return heapq.nlargest(top_k + TIES, scores.items(), key=lambda pair: pair[1])
+    least = heapq.nlargest(top_k, scores.values())[-1]
+    return [(seq, score) for seq, score in scores.items() if score >= least]
+
+
+def _best(
+    connection: sqlite3.Connection, expression: str, top_k: int, weights: FieldWeights
+) -> list[tuple[int, float]]:
+    """Return the best rows, with all that are as good as the last one wanted."""
+    rows = _matches(connection, expression, top_k + TIES, weights)
+    is_cut = len(rows) == top_k + TIES and rows[-1][1] == rows[top_k - 1][1]
+    return _matches(connection, expression, -1, weights) if is_cut else rows
 
 
 def _frequency(connection: sqlite3.Connection, term: str) -> int:

@@ -149,7 +149,7 @@ def lock_identity(folder: Path, file_name: str = LOCK_FILE) -> str | None:
 def is_held_by(folder: Path, file_name: str, holder: LockHolder) -> bool:
     """Say whether a process of this machine has the lock's file open, as its holder must.
 
-    False where the machine cannot tell: what a holder wrote may name a process of another one.
+    What a holder wrote may name a process of another machine, or none that is known here.
     """
     held = lock_identity(folder, file_name)
     try:

@@ -7,7 +7,7 @@ import pytest
 from doxtr_rag import bootstrap
 from doxtr_rag.bootstrap.remotes import is_one_server, remote_access, remote_address
 from doxtr_rag.config.environment import read_environment
-from doxtr_rag.core.errors import ConfigError
+from doxtr_rag.core.errors import StoreAccessError
 from doxtr_rag.core.scope import Scope
 
 
@@ -33,7 +33,7 @@ def test_a_server_that_conf_names_is_asked_with_the_headers_of_its_variable(tmp_
 
 def test_a_server_in_a_folder_from_elsewhere_is_told_nothing(tmp_path):
     found = project(tmp_path, "https://kb.invalid", is_foreign=True)
-    with pytest.raises(ConfigError, match=r"kb.invalid.*told nothing.*sphinx-build here"):
+    with pytest.raises(StoreAccessError, match=r"kb.invalid.*told nothing.*sphinx-build here"):
         remote_address(found, Scope.SHARED_ORG)
 
 

@@ -94,3 +94,14 @@ def test_chunks_with_common_words_alone_are_found_where_rare_ones_are_too_few(
     found = [h.chunk_id for h in reader.lexical("sphinx zebra7", 5)]
     assert len(found) == 5
     assert found[0].endswith("n007")
+
+
+@pytest.mark.parametrize("common", [0, 20, 10_000])
+def test_ties_go_to_the_smaller_id_however_many_there_are(store, reader, monkeypatch, common):
+    """So that two stores of the same chunks answer alike, whatever was written first."""
+    monkeypatch.setattr(lexical, "TIES", 3)
+    monkeypatch.setattr(lexical, "COMMON", common)
+    publish(store, [chunk(f"n{n:03}", "sphinx zebra") for n in reversed(range(30))])
+    found = [h.chunk_id for h in reader.lexical("sphinx zebra", 4)]
+    assert found == sorted(found)
+    assert found[0].endswith("n000")

@@ -62,19 +62,20 @@ class Outbox:
                 raise
         self._database = Database(path, connection)
 
-    def address(self, address: str) -> bool:
+    def address(self, address: str) -> str:
         """Note where the server is; after a move forget what was left at the old one.
 
-        Returns whether withdrawals were left undone at another address.
+        Returns the old one where withdrawals were left undone there, else "".
         """
-        if self._value("address") == address:
-            return False
+        before = self._value("address")
+        if before == address:
+            return ""
         with self._database.writing() as connection:
             for table in ("server", "left_there", "records"):
                 connection.execute(f"DELETE FROM {table}")  # noqa: S608 - constants
             connection.execute("INSERT INTO server VALUES ('address', ?)", (address,))
-            moved = connection.execute("SELECT count(*) FROM withdrawn").fetchone()[0]
-        return bool(moved)
+            undone = connection.execute("SELECT count(*) FROM withdrawn").fetchone()[0]
+        return before if undone else ""
 
     def ids(self) -> tuple[str, str]:
         """Return the ids of collection and manifests as last seen; "" for one never seen."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from doxtr_rag.core.documents import ScopedChunk, StoredHash, Vector
@@ -18,6 +17,7 @@ from doxtr_rag.core.errors import (
 from doxtr_rag.core.ports import Progress
 from doxtr_rag.core.scope import Scope
 from doxtr_rag.storage import corpus, publication
+from doxtr_rag.storage.closing import Closing
 from doxtr_rag.storage.database import open_for_reading
 from doxtr_rag.storage.ledger import RunLedger
 from doxtr_rag.storage.remote.address import RemoteAccess, RemoteAddress
@@ -32,7 +32,7 @@ from doxtr_rag.storage.store import EmbeddedStore
 T = TypeVar("T")
 
 
-class RemoteStore:
+class RemoteStore(Closing):
     """The chunks of one scope: a corpus in a folder, and a collection of a server as its index.
 
     The caller holds the folder's `StoreLock`, and opens a store for one run: what the server was
@@ -56,7 +56,7 @@ class RemoteStore:
         self._reading = open_for_reading(folder)
         self._outbox = Outbox(folder)
         self.left_behind = self._outbox.address(str(address))
-        """Whether chunks that turned private may still be at an address used before."""
+        """The address used before where chunks that turned private may still be; "" for none."""
         view = CorpusView(self._reading)
         self._index = RemoteIndex(self._connection, scope, view, self._outbox, progress)
         self._snapshot: Snapshot | None = None
@@ -254,17 +254,6 @@ class RemoteStore:
         self._outbox.close()
         self._reading.close()
         self.corpus.close()
-
-    def __enter__(self) -> RemoteStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _sealed(self) -> Sealed:
         state = corpus.read_state(self._reading)
