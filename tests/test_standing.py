@@ -11,7 +11,7 @@ from loopback import free_ports, port_settings
 from sphinx_project import Page, Project, build, child_environment
 
 from doxtr_rag import bootstrap
-from doxtr_rag.bootstrap import asking
+from doxtr_rag.bootstrap import asking, remotes
 from doxtr_rag.bootstrap.pages import BuiltPages
 from doxtr_rag.core.errors import IndexNotBuiltError
 from doxtr_rag.core.scope import Scope
@@ -84,13 +84,13 @@ def test_a_replaced_store_is_seen_and_the_old_one_closes_after_its_last_use(
     standing, root, built, monkeypatch
 ):
     opened = []
-    real = asking.open_reader
+    real = remotes.open_reader
 
     def recorded(*arguments):
         opened.append(real(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr(asking, "open_reader", recorded)
+    monkeypatch.setattr(remotes, "open_reader", recorded)
     closed = []
     with standing.current() as before:
         for reader in opened:

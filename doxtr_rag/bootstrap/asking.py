@@ -82,7 +82,7 @@ def _opened(
         except StoreError as error:
             failures.append(error)
         else:
-            stack.callback(reader.close)
+            stack.enter_context(reader)
             stores.append(reader)
     if not stores:
         raise failures[0]
